@@ -1,0 +1,30 @@
+// Package deps pins modules while the packages that use them are being written.
+package deps
+
+import (
+	_ "github.com/fergusstrange/embedded-postgres"
+	_ "github.com/getkin/kin-openapi/openapi3"
+	_ "github.com/getkin/kin-openapi/openapi3filter"
+	_ "github.com/getkin/kin-openapi/routers/gorillamux"
+	_ "github.com/google/uuid"
+	_ "github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/prometheus/client_model/go"
+	_ "github.com/prometheus/common/expfmt"
+	_ "github.com/schollz/progressbar/v3"
+	_ "github.com/spf13/cobra"
+	_ "github.com/stretchr/testify/assert"
+	_ "github.com/stretchr/testify/require"
+	_ "go.temporal.io/api/enums/v1"
+	_ "go.temporal.io/api/history/v1"
+	_ "go.temporal.io/api/operatorservice/v1"
+	_ "go.temporal.io/api/serviceerror"
+	_ "go.temporal.io/sdk/client"
+	_ "go.temporal.io/sdk/contrib/envconfig"
+	_ "go.temporal.io/sdk/contrib/opentelemetry"
+	_ "go.temporal.io/sdk/testsuite"
+	_ "go.temporal.io/sdk/worker"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/term"
+)

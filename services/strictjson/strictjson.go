@@ -1,0 +1,130 @@
+// Package strictjson decodes JSON and refuses whatever encoding/json lets through: duplicate keys,
+// (also those that differ in case only), unknown fields, trailing data, anything but an object, and bytes that are not UTF-8.
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxDepth bounds nesting; no document of ours is deeper than four.
+const maxDepth = 16
+
+// Decode reads exactly one JSON object from data into v, a pointer to a struct or to a map. The error
+// names what was wrong and where.
+func Decode(data []byte, v any) error {
+	if !utf8.Valid(data) {
+		return errors.New("not valid UTF-8")
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return errors.New("empty, want a JSON object")
+	}
+	scan := json.NewDecoder(bytes.NewReader(data))
+	scan.UseNumber()
+	first, err := scan.Token()
+	if err != nil {
+		return describe(err)
+	}
+	if first != json.Delim('{') {
+		return errors.New("want a JSON object")
+	}
+	if err := object(scan, "", 1); err != nil {
+		return err
+	}
+	if _, err := scan.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("trailing data after the JSON object")
+	}
+	decode := json.NewDecoder(bytes.NewReader(data))
+	decode.DisallowUnknownFields()
+	if err := decode.Decode(v); err != nil {
+		return describe(err)
+	}
+	return nil
+}
+
+// object consumes the rest of an object whose opening brace was read. Keys are compared without
+// regard to case, because encoding/json matches them so and would let the last one win.
+func object(scan *json.Decoder, path string, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("nested deeper than %d", maxDepth)
+	}
+	seen := make(map[string]bool)
+	for scan.More() {
+		token, err := scan.Token()
+		if err != nil {
+			return describe(err)
+		}
+		key, ok := token.(string)
+		if !ok {
+			return fmt.Errorf("key %v is not a string", token)
+		}
+		folded := strings.ToLower(key)
+		if seen[folded] {
+			return fmt.Errorf("duplicate key %q", path+key)
+		}
+		seen[folded] = true
+		if err := value(scan, path+key+".", depth); err != nil {
+			return err
+		}
+	}
+	_, err := scan.Token()
+	return describe(err)
+}
+
+func value(scan *json.Decoder, path string, depth int) error {
+	token, err := scan.Token()
+	if err != nil {
+		return describe(err)
+	}
+	switch token {
+	case json.Delim('{'):
+		return object(scan, path, depth+1)
+	case json.Delim('['):
+		if depth > maxDepth {
+			return fmt.Errorf("nested deeper than %d", maxDepth)
+		}
+		for scan.More() {
+			if err := value(scan, path, depth+1); err != nil {
+				return err
+			}
+		}
+		_, err := scan.Token()
+		return describe(err)
+	}
+	return nil
+}
+
+func describe(err error) error {
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("truncated JSON")
+	case errors.As(err, &wrongType):
+		if strings.HasPrefix(wrongType.Value, "number ") {
+			return fmt.Errorf("field %q: %s is out of range or not an integer", wrongType.Field, wrongType.Value)
+		}
+		return fmt.Errorf("field %q: want %s, got %s", wrongType.Field, jsonName(wrongType), wrongType.Value)
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+}
+
+func jsonName(e *json.UnmarshalTypeError) string {
+	switch e.Type.Kind().String() {
+	case "string":
+		return "a string"
+	case "bool":
+		return "true or false"
+	case "struct", "map":
+		return "an object"
+	case "slice":
+		return "an array"
+	}
+	return "an integer"
+}
