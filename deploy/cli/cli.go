@@ -18,6 +18,8 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.AddGroup(&cobra.Group{ID: "processes", Title: "Processes (configured by environment variables):"})
+	root.AddCommand(processes()...)
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"railguard/services/telemetry"
+)
+
+// processes are the subcommands that run one long-lived process each, configured by the environment alone.
+func processes() []*cobra.Command {
+	return []*cobra.Command{
+		// one line a process: process("lock-server", "…", lockserver.LoadConfig, lockserver.Run),
+	}
+}
+
+func process[C any](use, short string, load func() (C, error), run func(context.Context, C, *slog.Logger) error) *cobra.Command {
+	return &cobra.Command{
+		Use:     use,
+		Short:   short,
+		GroupID: "processes",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := load()
+			if err != nil {
+				return fmt.Errorf("%s: %w", use, err)
+			}
+			flush, err := telemetry.StartTracing(cmd.Context(), use)
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", use, telemetry.EndpointVariable, err)
+			}
+			defer func() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), 3*time.Second)
+				defer cancel()
+				_ = flush(ctx) // spans are a convenience; losing some must not fail a clean end
+			}()
+			return run(cmd.Context(), config, telemetry.NewLogger(cmd.OutOrStdout(), use))
+		},
+	}
+}
