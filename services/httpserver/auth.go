@@ -35,8 +35,8 @@ var AnyRole = []Role{Executor, Resolver, Operator, Intake, Reconciler, Reader}
 
 // Caller is who presented the bearer token. Decisions are recorded under Name.
 type Caller struct {
-	Name string
-	Role Role
+	Name string `json:"name"`
+	Role Role   `json:"role"`
 }
 
 // TokenEntry is one line of the tokens file, a JSON array: the SHA-256 of a bearer token, in hexadecimal, never the token itself.
