@@ -90,8 +90,10 @@ type CreatePayoutsRequest struct {
 // MaxBatch is the bound of CreatePayoutsRequest.
 const MaxBatch = 1000
 
-// CreatePayoutsResponse gives the payouts in the order of the request.
+// CreatePayoutsResponse gives the payouts in the order of the request. Created is how many of them this
+// request made; the others had been made before, from the same external reference and body.
 type CreatePayoutsResponse struct {
+	Created int      `json:"created"`
 	Payouts []Payout `json:"payouts"`
 }
 
