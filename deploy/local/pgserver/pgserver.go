@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -20,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"railguard/deploy/local/child"
+	"railguard/deploy/local/freeport"
 )
 
 // Superuser is the name of the bootstrap role.
@@ -211,7 +211,7 @@ func (s *Server) launch(ctx context.Context) error {
 	for range portTries {
 		s.Port = s.options.Port
 		if s.Port == 0 {
-			if s.Port, err = freePort(); err != nil {
+			if s.Port, err = freeport.Pick(); err != nil {
 				return err
 			}
 		}
@@ -223,15 +223,6 @@ func (s *Server) launch(ctx context.Context) error {
 		}
 	}
 	return err
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 func (s *Server) run(ctx context.Context) error {
