@@ -1,0 +1,129 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"railguard/deploy/local"
+)
+
+// binary is the railguard binary, built once for this package's tests.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "railguard-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if binary, err = local.Build(context.Background(), dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+func start(t *testing.T, o local.Options) *local.Stack {
+	t.Helper()
+	o.Binary, o.Volatile = binary, true
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	stack, err := local.Start(ctx, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, stack.Stop()) })
+	return stack
+}
+
+// pids are the process ids of everything that the stack runs.
+func pids(stack *local.Stack) []int {
+	all := []int{stack.LockDB().PID(), stack.PayDB().PID()}
+	for _, name := range []string{local.LockServer, local.PaymentResource, local.RailProxy, local.RailStub, local.Worker, local.Temporal} {
+		if p := stack.Process(name); p != nil {
+			all = append(all, p.PID())
+		}
+	}
+	return all
+}
+
+func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+func TestStopLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	stack := start(t, local.Options{Out: t.Output()})
+	running := pids(stack)
+	require.NoError(t, stack.Stop())
+	for _, pid := range running {
+		require.Falsef(t, alive(pid), "process %d outlived Stop", pid)
+	}
+	require.NoDirExists(t, stack.DataDir())
+}
+
+func TestDataFolderIsKept(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "railguard-kept-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o711))
+	ctx := context.Background()
+
+	first := start(t, local.Options{DataDir: dir, Headless: true})
+	_, err = local.Start(ctx, local.Options{DataDir: dir, Binary: binary})
+	require.ErrorContains(t, err, "another stack is running on "+dir)
+	query(t, first.PaydbURL(), "CREATE TABLE kept AS SELECT 7 AS n")
+	bearer := first.Bearer("operator2")
+	require.NoError(t, first.Stop())
+
+	second := start(t, local.Options{DataDir: dir, Headless: true})
+	require.Equal(t, "7", query(t, second.PaydbURL(), "SELECT n FROM kept"))
+	require.Equal(t, bearer, second.Bearer("operator2"))
+}
+
+func TestBusyPortIsNamedBeforeAnythingStarts(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	port := l.Addr().(*net.TCPAddr).Port
+	_, err = local.Start(context.Background(), local.Options{Binary: binary, Ports: local.Ports{RailProxy: port}})
+	require.ErrorContains(t, err, "port "+strconv.Itoa(port)+" of rail-proxy is busy")
+	require.ErrorContains(t, err, "--rail-proxy-port")
+
+	_, err = local.Start(context.Background(), local.Options{Binary: binary, Ports: local.Ports{RailProxy: 20999, UI: 20999}})
+	require.ErrorContains(t, err, "given to both rail-proxy and ui")
+}
+
+// query returns the first column of the first row as text, "" without rows.
+func query(t *testing.T, url, statement string) string {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(ctx)) }()
+	rows, err := conn.Query(ctx, statement)
+	require.NoError(t, err)
+	defer rows.Close()
+	var value any
+	for rows.Next() {
+		values, err := rows.Values()
+		require.NoError(t, err)
+		value = values[0]
+	}
+	require.NoError(t, rows.Err())
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
