@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -27,7 +28,7 @@ func process[C any](use, short string, load func() (C, error), run func(context.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := load()
 			if err != nil {
-				return fmt.Errorf("%s: %w", use, err)
+				return badInput("%s: %w", use, err)
 			}
 			flush, err := telemetry.StartTracing(cmd.Context(), use)
 			if err != nil {
@@ -38,7 +39,11 @@ func process[C any](use, short string, load func() (C, error), run func(context.
 				defer cancel()
 				_ = flush(ctx) // spans are a convenience; losing some must not fail a clean end
 			}()
-			return run(cmd.Context(), config, telemetry.NewLogger(cmd.OutOrStdout(), use))
+			err = run(cmd.Context(), config, telemetry.NewLogger(cmd.OutOrStdout(), use))
+			if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
+				return nil // asked to end, and it ended
+			}
+			return err
 		},
 	}
 }
