@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"railguard/deploy/local/pginstall"
 	"railguard/deploy/local/pgserver"
 )
 
@@ -17,7 +18,7 @@ const (
 
 // startDatabases starts the two servers, which share nothing, so that one can be killed alone.
 func (s *Stack) startDatabases(ctx context.Context) error {
-	bin, err := pgserver.FindBin()
+	bin, err := pginstall.Ensure(ctx, s.options.Out)
 	if err != nil {
 		return err
 	}

@@ -173,7 +173,7 @@ func (s *Stack) stop() error {
 	workers := s.takeWorkers()
 	stopping := make(chan error, len(workers))
 	for _, worker := range workers {
-		go func() { stopping <- worker.stop() }()
+		go func() { stopping <- worker.Stop() }()
 	}
 	for range workers {
 		all = append(all, <-stopping)
@@ -181,7 +181,7 @@ func (s *Stack) stop() error {
 	for _, name := range []string{RailProxy, PaymentResource, LockServer, RailStub, Temporal} {
 		if p := s.Process(name); p != nil {
 			s.progress("stopping %s", name)
-			all = append(all, p.stop())
+			all = append(all, p.Stop())
 		}
 	}
 	for _, server := range []*pgserver.Server{s.paydb, s.lockdb} {

@@ -171,14 +171,14 @@ func (p *Process) LogPath() string { return p.logPath }
 // Restart starts the process again with the same environment, on the same port, and waits until it is ready. One that
 // still runs is stopped first.
 func (p *Process) Restart(ctx context.Context) error {
-	if err := p.stop(); err != nil {
+	if err := p.Stop(); err != nil {
 		return err
 	}
 	return p.start(ctx)
 }
 
-// stop ends the process in order. A process that a harness has frozen is woken, or it could not end.
-func (p *Process) stop() error {
+// Stop ends the process in order; one that has ended is no error. A frozen one is woken, or it could not end.
+func (p *Process) Stop() error {
 	running := p.current()
 	if err := running.Signal(syscall.SIGTERM); err != nil {
 		return err

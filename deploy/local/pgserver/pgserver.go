@@ -52,29 +52,6 @@ type Server struct {
 	account   *syscall.Credential
 }
 
-// ErrNotFound says that no PostgreSQL server is installed.
-var ErrNotFound = errors.New("PostgreSQL 15 or newer was not found: set PG_BIN to the folder of initdb and postgres")
-
-// FindBin finds the folder of initdb and postgres: PG_BIN, then PATH, then Debian's folders, newest first.
-func FindBin() (string, error) {
-	if dir := os.Getenv("PG_BIN"); dir != "" {
-		if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
-			return "", fmt.Errorf("PG_BIN: there is no initdb in %s", dir)
-		}
-		return dir, nil
-	}
-	if path, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(path), nil
-	}
-	for version := 20; version >= 15; version-- {
-		dir := fmt.Sprintf("/usr/lib/postgresql/%d/bin", version)
-		if _, err := os.Stat(filepath.Join(dir, "initdb")); err == nil {
-			return dir, nil
-		}
-	}
-	return "", ErrNotFound
-}
-
 // Start initialises the data folder when it is empty, starts the server and waits until it answers.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{options: o}
@@ -95,11 +72,37 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		s.removeTemporary()
 		return nil, err
 	}
+	s.waitForPredecessor(ctx)
 	if err := s.launch(ctx); err != nil {
 		s.removeTemporary()
 		return nil, err
 	}
 	return s, nil
+}
+
+// waitForPredecessor gives a server whose parent was killed the time that its own shutdown takes. Whether
+// it is gone is for PostgreSQL to judge; this only waits.
+func (s *Server) waitForPredecessor(ctx context.Context) {
+	data, err := os.ReadFile(filepath.Join(s.dataDir(), "postmaster.pid"))
+	if err != nil {
+		return
+	}
+	first, _, _ := strings.Cut(string(data), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil || pid <= 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for syscall.Kill(pid, 0) == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // chooseAccount picks the unprivileged account that a server started by root must run as.
