@@ -101,13 +101,16 @@ type Client struct {
 // acquireOverhead is what a call of acquire may take beyond the time it asks the server to wait.
 const acquireOverhead = 2 * time.Second
 
+// renewWhole is what a call of renew, of release and of the sessions may take.
+const renewWhole = 2 * time.Second
+
 // NewClient makes a client of the lock-server at base.
 func NewClient(base string, id httpclient.Identity) (*Client, error) {
 	acquire, err := httpclient.New(base, id, httpclient.Hop{Connect: 500 * time.Millisecond, Whole: acquireOverhead})
 	if err != nil {
 		return nil, err
 	}
-	renew, err := httpclient.New(base, id, httpclient.Hop{Connect: 500 * time.Millisecond, Whole: 2 * time.Second})
+	renew, err := httpclient.New(base, id, httpclient.Hop{Connect: 500 * time.Millisecond, Whole: renewWhole})
 	if err != nil {
 		return nil, err
 	}
