@@ -24,11 +24,13 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root := group("railguard", "Execute payouts behind fencing tokens")
 	root.Long = rootHelp
 	root.AddGroup(
+		&cobra.Group{ID: "stack", Title: "The whole system on this machine:"},
 		&cobra.Group{ID: "work", Title: "Payouts and what surrounds them:"},
 		&cobra.Group{ID: "operations", Title: "Operations:"},
 		&cobra.Group{ID: "processes", Title: "Processes (configured by environment variables):"},
 	)
 	for id, commands := range map[string][]*cobra.Command{
+		"stack":      {devCommand()},
 		"work":       {accountCommand(), payoutCommand(), lockCommand()},
 		"operations": {migrateCommand(), checkCommand(), healthCommand(), versionCommand()},
 	} {

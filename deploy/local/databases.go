@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"path/filepath"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
@@ -66,6 +67,11 @@ func (s *Stack) ReaderURL() string {
 	return s.paydb.RoleURL(payDatabase, "reconciler", s.secrets.passwords["reconciler"])
 }
 
+// migrate runs the binary's own migrations: what a database gets is what that build expects.
 func (s *Stack) migrate(ctx context.Context) error {
-	return nil
+	env := append(inherited(), "LOCKDB_URL="+s.LockdbURL(), "PAYDB_URL="+s.PaydbURL())
+	for _, role := range databaseRoles {
+		env = append(env, strings.ToUpper(role)+"_PASSWORD_FILE="+s.secrets.passwordFile(role))
+	}
+	return s.runOnce(ctx, "migrate", env)
 }

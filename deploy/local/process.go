@@ -62,7 +62,8 @@ func (s *Stack) launch(ctx context.Context, plan service) (*Process, error) {
 		err = p.start(ctx)
 		if err == nil {
 			s.progress("%-16s ready on port %d (process %d)", p.name, port, p.PID())
-			return p, s.register(p, plan)
+			s.register(p, plan)
+			return p, nil
 		}
 		if fixed || ctx.Err() != nil || try == portTries || freeport.Free(port) {
 			return nil, err
@@ -70,14 +71,44 @@ func (s *Stack) launch(ctx context.Context, plan service) (*Process, error) {
 	}
 }
 
-func (s *Stack) register(p *Process, plan service) error {
+// runOnce runs a subcommand of the binary to its end.
+func (s *Stack) runOnce(ctx context.Context, name string, env []string) error {
+	path := s.logPath(name)
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // the child has its own descriptor
+	from, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(s.binary, name)
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, log, log
+	running, err := child.Start(cmd, syscall.SIGKILL)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	select {
+	case <-running.Done():
+	case <-ctx.Done():
+		_ = running.Stop(syscall.SIGKILL, time.Second) // the reason is the context's
+		return ctx.Err()
+	}
+	if err := running.Err(); err != nil {
+		return fmt.Errorf("%s failed (%w); the last lines of %s:\n%s", name, err, path, tail(path, from))
+	}
+	s.progress("%-16s done", name)
+	return nil
+}
+
+func (s *Stack) register(p *Process, plan service) {
 	s.processMutex.Lock()
 	defer s.processMutex.Unlock()
 	s.processes[p.name] = p
 	if plan.port == Worker || plan.port == "" {
 		s.workers = append(s.workers, p)
 	}
-	return nil
 }
 
 // start runs the process and waits until it is ready. After an error it is not running.

@@ -46,7 +46,7 @@ func loadSecrets(d *dataDir) (*secrets, error) {
 		entries = append(entries, httpserver.TokenEntry{Name: c.name, Role: c.role, SHA256: httpserver.HashBearer(token)})
 	}
 	for _, role := range databaseRoles {
-		password, err := keep(filepath.Join(s.dir, role+".password"))
+		password, err := keep(s.passwordFile(role))
 		if err != nil {
 			return nil, err
 		}
@@ -73,6 +73,8 @@ func keep(path string) (string, error) {
 }
 
 func (s *secrets) tokenFile(caller string) string { return filepath.Join(s.dir, caller+".token") }
+
+func (s *secrets) passwordFile(role string) string { return filepath.Join(s.dir, role+".password") }
 
 // hashesFile is what the services read: SHA-256 sums, no token.
 func (s *secrets) hashesFile() string { return filepath.Join(s.dir, "tokens.json") }
