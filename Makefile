@@ -1,0 +1,71 @@
+# Railguard. `make` alone shows what there is.
+
+TOOLS := $(CURDIR)/.tools/bin
+BIN   := bin/railguard
+
+# Pinned tools: one line each, checked against the build information of what is in .tools/bin. A newer temporal
+# cannot be `go install`ed: its go.mod carries replace directives.
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.8.0
+WORKFLOWCHECK := go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0
+GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.1.4
+TEMPORAL      := github.com/temporalio/cli/cmd/temporal@v1.5.1
+
+# Packages whose tests run with the race detector: those in which goroutines share memory. It needs a C compiler; without one they run without it.
+RACE          := $(if $(shell command -v gcc),-race)
+RACE_PACKAGES := ./services/... ./activities/...
+
+.DEFAULT_GOAL := help
+.PHONY: help demo dev test lint vuln bench negative-controls build tools tool-temporal postgres clean
+
+help: ## show this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build tool-temporal ## run the whole system and 30 payouts through it (EXIT=1: end by itself, exit code says whether all came out as expected)
+	@$(BIN) demo $(if $(filter-out 0 no false,$(EXIT)),--exit)
+
+dev: build tool-temporal ## run the whole system on this machine until Ctrl-C
+	@$(BIN) dev
+
+test: tool-temporal postgres ## every test, on real PostgreSQL, real Temporal and real processes
+	go vet ./...
+	go test -timeout 12m $(RACE) $(RACE_PACKAGES)
+	go test -timeout 12m $$(go list ./... | grep -v $(patsubst ./%/...,-e /%/,$(RACE_PACKAGES)))
+
+lint: tools ## formatting, go vet, golangci-lint with the import rules, determinism of the workflows
+	@test -z "$$(gofmt -l .)" || { echo "not formatted (gofmt -w):"; gofmt -l .; exit 1; }
+	go vet -tags fencing ./...
+	$(TOOLS)/golangci-lint run
+	$(TOOLS)/workflowcheck ./workflows/...
+
+vuln: tools ## known vulnerabilities in what the binary calls (asks the Go vulnerability database)
+	$(TOOLS)/govulncheck ./...
+
+bench: build tool-temporal postgres ## payouts/s and latency against bare workflows in the same run
+	go run ./harness/bench
+
+negative-controls: tool-temporal postgres ## break the product on purpose, in copies: a named test must go red for each
+	./harness/negative-controls.sh
+
+build: ## build bin/railguard
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN) .
+
+# tool NAME, PACKAGE@VERSION builds .tools/bin/NAME unless it is that version already.
+define tool
+@go version -m $(TOOLS)/$(1) 2>/dev/null | tr '\t' ' ' | grep -Eq '^ mod .* $(lastword $(subst @, ,$(2)))( |$$)' || \
+	{ echo "building $(2)"; GOBIN=$(TOOLS) GOFLAGS= go install $(2); }
+endef
+
+tools: tool-temporal ## build the pinned tools into .tools/bin
+	$(call tool,golangci-lint,$(GOLANGCI_LINT))
+	$(call tool,workflowcheck,$(WORKFLOWCHECK))
+	$(call tool,govulncheck,$(GOVULNCHECK))
+
+# The Temporal command line is not built where TEMPORAL_CLI or PATH has one.
+tool-temporal:
+	$(if $(TEMPORAL_CLI)$(shell command -v temporal),,$(call tool,temporal,$(TEMPORAL)))
+
+postgres: build
+	@$(BIN) dev --prepare
+
+clean: ## remove what was built and what runs left behind; the tools stay
+	rm -rf bin harness/fencing-demo/out harness/bench/out
