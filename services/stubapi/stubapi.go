@@ -39,7 +39,9 @@ const (
 	TruncatedAck     Kind = "truncated-ack"     // takes the money, the answer ends early
 	DoubleAck        Kind = "double-ack"        // takes the money once, sends two acknowledgements in one answer
 	UnexpectedStatus Kind = "unexpected-status" // answers 409, no money moves
-	Hang             Kind = "hang"              // takes the money and answers after HangMillis
+	Hang             Kind = "hang"              // takes the money and answers after LatencyMillis, a minute when absent
+	// InvalidRequest is no fault: it marks a request in the log that asked for nothing the rail could do.
+	InvalidRequest Kind = "invalid-request"
 )
 
 // Fault is a behaviour: for every submission, or for those of one client reference.
