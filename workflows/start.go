@@ -31,6 +31,16 @@ func SearchAttributes() map[string]enumspb.IndexedValueType {
 	}
 }
 
+// Types are the workflow types of a worker.
+func Types() []string { return []string{ExecutePayoutType} }
+
+// ActivityTypes are the activity types of a worker, in the order of a payout's steps.
+func ActivityTypes() []string {
+	return []string{
+		loadPayout, acquireLock, claimPayout, lookupSubmission, submitToRail, postLedger, recordRailOutcome, abandonClaim, releaseLock,
+	}
+}
+
 // WorkflowID is the id of a payout's run: one run at a time for a payout.
 func WorkflowID(payoutID string) string { return "payout-" + payoutID }
 
