@@ -230,7 +230,10 @@ type ResolutionRequest struct {
 	RailReference  string          `json:"railReference,omitempty"` // required with SETTLED
 	Evidence       json.RawMessage `json:"evidence,omitempty"`      // a JSON object; required with SETTLED and ABSENT
 	Reason         string          `json:"reason"`
-	SecondOperator string          `json:"secondOperator,omitempty"`
+	// SecondOperator names the operator whose own approval the decision waits for, or who has given it.
+	SecondOperator string `json:"secondOperator,omitempty"`
+	// EvidenceOnly, for the resolver, records SETTLED or ABSENT as what software found out, and decides nothing.
+	EvidenceOnly bool `json:"evidenceOnly,omitempty"`
 }
 
 // CancelRequest abandons a payout that is still PENDING (P9).
