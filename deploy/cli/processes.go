@@ -11,6 +11,8 @@ import (
 
 	"railguard/services/railproxy"
 	"railguard/services/railstub"
+	"railguard/services/railproxy"
+	"railguard/services/railstub"
 	"railguard/services/telemetry"
 	"railguard/workers"
 )
@@ -19,6 +21,8 @@ import (
 func processes() []*cobra.Command {
 	return []*cobra.Command{
 		// one line a process: process("lock-server", "…", lockserver.LoadConfig, lockserver.Run),
+		process("rail-proxy", "Guard the rail: the only process that may call it (guard c)", railproxy.LoadConfig, railproxy.Run),
+		process("rail-stub", "Stand in for the rail, with faults on demand", railstub.LoadConfig, railstub.Run),
 		process("rail-proxy", "Guard the rail: the only process that may call it (guard c)", railproxy.LoadConfig, railproxy.Run),
 		process("rail-stub", "Stand in for the rail, with faults on demand", railstub.LoadConfig, railstub.Run),
 		process("worker", "Execute payouts: the workflows and their steps", workers.LoadConfig, workers.Run),
