@@ -1,0 +1,208 @@
+package local_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"railguard/deploy/local"
+	"railguard/deploy/local/profile"
+)
+
+// patience bounds what a test waits for; none needs nearly as long.
+const patience = time.Minute
+
+// devProcess is a running `railguard dev`, as a person would start it.
+type devProcess struct {
+	cmd    *exec.Cmd
+	data   string
+	cache  string
+	done   chan error
+	output *lockedBuffer
+}
+
+type lockedBuffer struct {
+	mutex sync.Mutex
+	bytes bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.bytes.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.bytes.String()
+}
+
+// folder is a temporary folder that the databases' account can reach.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "railguard-test-")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o711))
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// runDev starts `railguard dev` on free ports and waits until other shells can find it.
+func runDev(t *testing.T, args ...string) *devProcess {
+	t.Helper()
+	d := &devProcess{data: folder(t), cache: folder(t), done: make(chan error, 1), output: &lockedBuffer{}}
+	d.cmd = exec.Command(binary, append([]string{"dev", "--free-ports", "--data-dir", d.data}, args...)...)
+	d.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+d.cache, "HOME="+d.cache,
+		// What a person may well have set; none of it may reach the processes.
+		"PAYDB_URL=postgres://elsewhere", "LOCK_BACKEND=etcd", "TEMPORAL_ADDRESS=192.0.2.1:7233", "PGPORT=1", "RAIL_TYPO=1")
+	d.cmd.Stdout, d.cmd.Stderr = d.output, d.output
+	require.NoError(t, d.cmd.Start())
+	go func() { d.done <- d.cmd.Wait() }()
+	t.Cleanup(func() { _ = d.cmd.Process.Kill() })
+	require.Eventually(t, func() bool {
+		_, err := profile.LoadFile(d.pointer())
+		return err == nil || !alive(d.cmd.Process.Pid)
+	}, patience, 20*time.Millisecond)
+	require.FileExists(t, d.pointer(), d.output.String())
+	return d
+}
+
+// pointer is where the profile lies for commands in other shells.
+func (d *devProcess) pointer() string {
+	return filepath.Join(d.cache, "railguard", "dev-profile.json")
+}
+
+// wait returns how the command ended.
+func (d *devProcess) wait(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-d.done:
+		return err
+	case <-time.After(patience):
+		require.Fail(t, "railguard dev did not end", d.output.String())
+		return nil
+	}
+}
+
+// descendants are the ids of all processes under pid, whoever they are.
+func descendants(t *testing.T, pid int) []int {
+	t.Helper()
+	children := map[int][]int{}
+	paths, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		// pid (name) state ppid …; the name may hold blanks and brackets
+		end := bytes.LastIndexByte(data, ')')
+		fields := strings.Fields(string(data[end+1:]))
+		id, err1 := strconv.Atoi(strings.Fields(string(data))[0])
+		parent, err2 := strconv.Atoi(fields[1])
+		require.NoError(t, err1)
+		require.NoError(t, err2)
+		children[parent] = append(children[parent], id)
+	}
+	var all []int
+	for next := children[pid]; len(next) > 0; {
+		id := next[0]
+		all = append(all, id)
+		next = append(next[1:len(next):len(next)], children[id]...)
+	}
+	return all
+}
+
+func requireGone(t *testing.T, ids []int) {
+	t.Helper()
+	for _, id := range ids {
+		require.Eventuallyf(t, func() bool { return !running(id) }, patience, 20*time.Millisecond, "process %d is left: %s", id, commandLine(id))
+	}
+}
+
+// running tells a process from one that has ended and waits for its parent to notice.
+func running(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	return !strings.HasPrefix(string(data[bytes.LastIndexByte(data, ')')+1:]), " Z")
+}
+
+func commandLine(pid int) string {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return strings.ReplaceAll(string(data), "\x00", " ")
+}
+
+func TestKillingDevLeavesNoProcessAndItsDataUsable(t *testing.T) {
+	t.Parallel()
+	d := runDev(t, "--headless")
+	all := descendants(t, d.cmd.Process.Pid)
+	require.Greater(t, len(all), 10, "two databases with their own processes, Temporal, and the services")
+	require.NoError(t, d.cmd.Process.Signal(syscall.SIGKILL))
+	require.Error(t, d.wait(t))
+	requireGone(t, all)
+
+	again := start(t, local.Options{DataDir: d.data, Headless: true})
+	require.Equal(t, "1", query(t, again.PaydbURL(), "SELECT 1"))
+}
+
+func TestInterruptEndsDevInOrder(t *testing.T) {
+	t.Parallel()
+	d := runDev(t)
+	all := descendants(t, d.cmd.Process.Pid)
+	require.NoError(t, d.cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, d.wait(t), d.output.String())
+	requireGone(t, all)
+	require.NoFileExists(t, d.pointer(), "commands of other shells must not find a stack that is gone")
+}
+
+func TestDevEndsWhenAProcessDies(t *testing.T) {
+	t.Parallel()
+	d := runDev(t, "--headless")
+	p, err := profile.LoadFile(d.pointer())
+	require.NoError(t, err)
+	all := descendants(t, d.cmd.Process.Pid)
+	victim := 0
+	for _, id := range all {
+		if strings.Contains(commandLine(id), "start-dev") {
+			victim = id
+		}
+	}
+	require.NotZero(t, victim)
+	require.NoError(t, syscall.Kill(victim, syscall.SIGKILL))
+	require.Error(t, d.wait(t))
+	require.Contains(t, d.output.String(), "temporal has ended by itself")
+	require.Contains(t, d.output.String(), filepath.Join(d.data, "logs", "temporal.log"))
+	requireGone(t, all)
+	_, err = net.Dial("tcp", p.TemporalAddress)
+	require.Error(t, err)
+}
+
+func TestDevNamesABusyPortAndItsFlag(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	data := folder(t)
+	out, err := exec.Command(binary, "dev", "--free-ports", "--data-dir", data, "--paydb-port", port).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "port "+port+" of paydb is busy")
+	require.Contains(t, string(out), "--paydb-port")
+	entries, err := os.ReadDir(data)
+	require.NoError(t, err)
+	require.Empty(t, entries, "nothing was started or written")
+}
