@@ -9,8 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"railguard/services/railproxy"
-	"railguard/services/railstub"
+	"railguard/services/lockserver"
 	"railguard/services/railproxy"
 	"railguard/services/railstub"
 	"railguard/services/telemetry"
@@ -20,9 +19,7 @@ import (
 // processes are the subcommands that run one long-lived process each, configured by the environment alone.
 func processes() []*cobra.Command {
 	return []*cobra.Command{
-		// one line a process: process("lock-server", "…", lockserver.LoadConfig, lockserver.Run),
-		process("rail-proxy", "Guard the rail: the only process that may call it (guard c)", railproxy.LoadConfig, railproxy.Run),
-		process("rail-stub", "Stand in for the rail, with faults on demand", railstub.LoadConfig, railstub.Run),
+		process("lock-server", "Hand out leases and mint fencing tokens", lockserver.LoadConfig, lockserver.Run),
 		process("rail-proxy", "Guard the rail: the only process that may call it (guard c)", railproxy.LoadConfig, railproxy.Run),
 		process("rail-stub", "Stand in for the rail, with faults on demand", railstub.LoadConfig, railstub.Run),
 		process("worker", "Execute payouts: the workflows and their steps", workers.LoadConfig, workers.Run),
