@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"railguard/services/fencing"
 	"railguard/services/money"
 )
 
@@ -87,4 +88,11 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
+}
+
+func tokenOrDash(t fencing.Token) string {
+	if !t.Valid() {
+		return "-"
+	}
+	return t.String()
 }

@@ -16,7 +16,8 @@ import (
 
 func payoutCommand() *cobra.Command {
 	t := &target{}
-	c := group("payout", "Payouts", payoutCreate(t), payoutImport(t), payoutGet(t), payoutList(t), payoutCancel(t))
+	c := group("payout", "Payouts", payoutCreate(t), payoutImport(t), payoutRunCommand(t), payoutGet(t), payoutList(t), payoutWatch(t),
+		payoutCancel(t))
 	t.serviceFlags(c, "payment-resource", &t.paymentURL)
 	return c
 }
@@ -231,23 +232,15 @@ func transitionsTable(w io.Writer, transitions []paymentapi.Transition) error {
 }
 
 func transitionRow(t paymentapi.Transition) []string {
-	token := "-"
-	if t.Token.Valid() {
-		token = t.Token.String()
-	}
-	return []string{timestamp(t.At), orDash(string(t.FromState)), string(t.ToState), token, orDash(t.OwnerID), orDash(t.Reason)}
+	return []string{timestamp(t.At), orDash(string(t.FromState)), string(t.ToState), tokenOrDash(t.Token), orDash(t.OwnerID), orDash(t.Reason)}
 }
 
 func payoutsTable(payouts []paymentapi.Payout) func(io.Writer) error {
 	return func(w io.Writer) error {
 		rows := make([][]string, len(payouts))
 		for i, p := range payouts {
-			token := "-"
-			if p.ClaimToken.Valid() {
-				token = p.ClaimToken.String()
-			}
 			rows[i] = []string{p.PayoutID, p.ExternalRef, p.AccountID, major(p.AmountMinor, p.Currency), string(p.State),
-				token, strconv.Itoa(p.AttemptCount), orDash(p.RailReference), timestamp(p.CreatedAt)}
+				tokenOrDash(p.ClaimToken), strconv.Itoa(p.AttemptCount), orDash(p.RailReference), timestamp(p.CreatedAt)}
 		}
 		return writeTable(w, []string{"PAYOUT", "EXTERNAL REF", "ACCOUNT", "AMOUNT", "STATE", "TOKEN", "ATTEMPTS", "RAIL REFERENCE", "CREATED"}, rows)
 	}

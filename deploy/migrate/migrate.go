@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"railguard/services/lockserver"
+	"railguard/services/railproxy"
 )
 
 // owner is one set of tables: its migrations are applied in its database and counted in its own version table.
@@ -17,8 +20,13 @@ type owner struct {
 	apply          func(ctx context.Context, ownerURL string) error
 }
 
-// owners in the order in which they are applied.
-var owners = []owner{}
+// owners lists them in the order in which they are applied. Their names are those of their version tables.
+func owners() []owner {
+	return []owner{
+		{"lock", Lockdb, lockserver.Migrate},
+		{"railproxy", Paydb, railproxy.Migrate},
+	}
+}
 
 // The two databases.
 const (
@@ -61,7 +69,7 @@ func Run(ctx context.Context, o Options) ([]Step, error) {
 	}
 	urls := map[string]string{Lockdb: o.LockdbURL, Paydb: o.PaydbURL}
 	var steps []Step
-	for _, owner := range owners {
+	for _, owner := range owners() {
 		result, err := applyOne(ctx, owner, urls[owner.database])
 		if err != nil {
 			return steps, fmt.Errorf("%s: %w", owner.database, err)
