@@ -143,7 +143,7 @@ func (p *process) work(ctx context.Context) error {
 		return fmt.Errorf("start polling %q: %w", p.cfg.TaskQueue, err)
 	}
 	p.temporal.Store(&c)
-	p.log.InfoContext(ctx, "polling_started", "taskQueue", p.cfg.TaskQueue, "namespace", p.options.Namespace)
+	p.log.InfoContext(ctx, "polling_started", "taskQueue", p.cfg.TaskQueue, "namespace", p.namespace())
 	select {
 	case <-ctx.Done():
 	case err = <-fatal:
