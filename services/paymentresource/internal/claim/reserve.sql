@@ -1,0 +1,1 @@
+UPDATE account SET reserved_minor = reserved_minor + $2 WHERE account_id = $1

@@ -1,0 +1,1 @@
+SELECT coalesce(max(fence), 0) FROM account

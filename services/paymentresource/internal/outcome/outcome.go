@@ -1,0 +1,106 @@
+// Package outcome ends a claim without a posting: the rail declined, nobody knows, or the owner hands the claim back.
+package outcome
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"railguard/services/apierr"
+	"railguard/services/fencing"
+	"railguard/services/paymentapi"
+	"railguard/services/paymentresource/internal/payout"
+	"railguard/services/paymentresource/internal/store"
+)
+
+var (
+	//go:embed fence.sql
+	fenceSQL string
+	//go:embed fence_unguarded.sql
+	fenceUnguardedSQL string
+	//go:embed submitted.sql
+	submittedSQL string
+	//go:embed submitted_unguarded.sql
+	submittedUnguardedSQL string
+	//go:embed record.sql
+	recordSQL string
+	//go:embed recorded.sql
+	recordedSQL string
+)
+
+// Store records outcomes. Guarded is PAYMENT_FENCING_ENABLED.
+type Store struct {
+	Pool    *pgxpool.Pool
+	Guarded bool
+}
+
+// Request is one outcome of the rail. Event is payout.Declined or payout.Unknown. SubmissionID may be "".
+type Request struct {
+	PayoutID       string
+	OwnerID        string
+	IdempotencyKey string
+	Event          payout.Event
+	SubmissionID   string
+	Reason         string
+}
+
+// Record records the outcome: FAILED with the reservation released when the rail declined, RAIL_AMBIGUOUS with the
+// reservation kept when nobody knows, because the money may be gone. fresh is false for the answer to a repeated request.
+// Errors: NOT_FOUND, IDEMPOTENCY_CONFLICT (another key, or the token recorded another outcome), FENCED_OUT, PAYOUT_NOT_CLAIMABLE.
+func (s *Store) Record(ctx context.Context, token fencing.Token, r Request) (status *paymentapi.PayoutStatus, fresh bool, err error) {
+	fence, submitted := fenceSQL, submittedSQL
+	if !s.Guarded {
+		fence, submitted = fenceUnguardedSQL, submittedUnguardedSQL
+	}
+	out, in := payout.Only(payout.Submitted), payout.Only(r.Event)
+	err = store.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		batch.Queue(fence, r.PayoutID, token, r.IdempotencyKey, r.Event == payout.Declined)
+		batch.Queue(submitted, r.PayoutID, token, out.From, out.To, r.OwnerID, r.SubmissionID)
+		batch.Queue(recordSQL, r.PayoutID, token, in.From, in.To, r.OwnerID, r.Reason)
+		touched, err := store.Touched(tx.SendBatch(ctx, batch), batch.Len())
+		if err != nil {
+			return err
+		}
+		fresh = touched[0] == 1 && touched[1] == 1 && touched[2] == 1
+		if fresh {
+			record, err := payout.Read(ctx, tx, r.PayoutID, token)
+			if err == nil {
+				status = record.Status()
+			}
+			return err
+		}
+		if status, err = s.judge(ctx, tx, token, r, in.To); err != nil {
+			return err
+		}
+		return store.ErrRollback
+	})
+	return status, fresh && err == nil, err
+}
+
+// judge says why nothing was recorded, or answers what the token recorded before: first replay, then fence, then state.
+func (s *Store) judge(ctx context.Context, tx pgx.Tx, token fencing.Token, r Request, wanted paymentapi.PayoutState) (*paymentapi.PayoutStatus, error) {
+	record, err := payout.Read(ctx, tx, r.PayoutID, token)
+	if err != nil {
+		return nil, err
+	}
+	if err := record.CheckKey(r.IdempotencyKey); err != nil {
+		return nil, err
+	}
+	before := paymentapi.PayoutStatus{PayoutID: record.PayoutID, AccountID: record.AccountID}
+	err = tx.QueryRow(ctx, recordedSQL, r.PayoutID, token).Scan(&before.State, &before.StateReason)
+	switch {
+	case err == nil && before.State == wanted:
+		return &before, nil
+	case err == nil:
+		return nil, apierr.New(apierr.IdempotencyConflict, "this token recorded another outcome: %s", before.State)
+	case !errors.Is(err, pgx.ErrNoRows):
+		return nil, err
+	case s.Guarded && record.Fence > token:
+		return nil, record.FencedOut(payout.Account, token, r.OwnerID)
+	}
+	return nil, record.NotClaimable()
+}

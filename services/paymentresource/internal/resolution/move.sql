@@ -1,0 +1,7 @@
+WITH moved AS (
+    UPDATE payout SET state = $4, state_reason = $6, rail_reference = coalesce($7, rail_reference), updated_at = clock_timestamp()
+     WHERE payout_id = $1 AND state = $3
+    RETURNING payout_id
+)
+INSERT INTO payout_transition (payout_id, from_state, to_state, token, owner_id, reason)
+SELECT payout_id, $3, $4, $2, $5, $6 FROM moved

@@ -1,0 +1,2 @@
+INSERT INTO payout_resolution_proposal (payout_id, token, proposed_by, second_operator, outcome, rail_reference, evidence, reason)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
