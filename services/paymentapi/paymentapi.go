@@ -226,10 +226,10 @@ const (
 
 // ResolutionRequest resolves a payout in RAIL_AMBIGUOUS (P8).
 type ResolutionRequest struct {
-	Outcome        string          `json:"outcome"`
-	RailReference  string          `json:"railReference,omitempty"` // required with SETTLED
-	Evidence       json.RawMessage `json:"evidence,omitempty"`      // a JSON object; required with SETTLED and ABSENT
-	Reason         string          `json:"reason"`
+	Outcome       string          `json:"outcome"`
+	RailReference string          `json:"railReference,omitempty"` // required with SETTLED
+	Evidence      json.RawMessage `json:"evidence,omitempty"`      // a JSON object; required with SETTLED and ABSENT
+	Reason        string          `json:"reason"`
 	// SecondOperator names the operator whose own approval the decision waits for, or who has given it.
 	SecondOperator string `json:"secondOperator,omitempty"`
 	// EvidenceOnly, for the resolver, records SETTLED or ABSENT as what software found out, and decides nothing.
