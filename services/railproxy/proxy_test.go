@@ -204,3 +204,10 @@ func (p *proxy) submissions(outcome string) float64 {
 func (p *proxy) duplicates() float64 { return p.metric("rail_duplicate_attempted_total") }
 
 func (p *proxy) fencedOut() float64 { return p.metric("lock_fenced_out_total", "resource", "rail") }
+
+// raise raises the fence of an account.
+func (p *proxy) raise(account string, floor int64) answer {
+	p.t.Helper()
+	return p.do(call{method: http.MethodPost, path: "/v1/rail/accounts/" + account + "/fence", role: httpserver.Resolver,
+		body: fmt.Sprintf(`{"floor":%d,"reason":"before a resolution"}`, floor)})
+}

@@ -21,9 +21,12 @@ type testRail struct {
 	bodies   []string
 }
 
-// startRail serves until the test ends. answer is given the connection after a request was read to its end;
-// the connection is closed when it returns.
-func startRail(t *testing.T, answer func(conn net.Conn, nth int)) *testRail {
+// answering is given the connection after the nth request was read to its end, and says whether the
+// connection stays open for another request.
+type answering func(conn net.Conn, nth int) (keepOpen bool)
+
+// startRail serves until the test ends.
+func startRail(t *testing.T, answer answering) *testRail {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -51,26 +54,30 @@ func startRail(t *testing.T, answer func(conn net.Conn, nth int)) *testRail {
 	return r
 }
 
-// serve keeps reading requests from one connection, as a server that offers keep-alive does.
-func (r *testRail) serve(conn net.Conn, answer func(net.Conn, int)) {
+func (r *testRail) serve(conn net.Conn, answer answering) {
 	defer func() { _ = conn.Close() }()
 	r.mu.Lock()
 	r.accepted++
 	r.mu.Unlock()
-	request, err := http.ReadRequest(bufio.NewReader(conn))
-	if err != nil {
-		return // a look whether the rail is reachable
+	reader := bufio.NewReader(conn)
+	for {
+		request, err := http.ReadRequest(reader)
+		if err != nil {
+			return // among others, a look whether the rail is reachable
+		}
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return
+		}
+		r.mu.Lock()
+		r.requests = append(r.requests, request)
+		r.bodies = append(r.bodies, string(body))
+		nth := len(r.requests)
+		r.mu.Unlock()
+		if !answer(conn, nth) {
+			return
+		}
 	}
-	body, err := io.ReadAll(request.Body)
-	if err != nil {
-		return
-	}
-	r.mu.Lock()
-	r.requests = append(r.requests, request)
-	r.bodies = append(r.bodies, string(body))
-	nth := len(r.requests)
-	r.mu.Unlock()
-	answer(conn, nth)
 }
 
 func (r *testRail) url() string { return "http://" + r.listener.Addr().String() }
@@ -95,9 +102,33 @@ func (r *testRail) request(nth int) (*http.Request, string) {
 	return r.requests[nth-1], r.bodies[nth-1]
 }
 
-// send answers with bytes as they are.
-func send(raw string) func(net.Conn, int) {
-	return func(conn net.Conn, _ int) { _, _ = io.WriteString(conn, raw) }
+// send answers with bytes as they are, in pieces, and closes the connection.
+func send(pieces ...string) answering {
+	return func(conn net.Conn, _ int) bool {
+		for _, piece := range pieces {
+			_, _ = io.WriteString(conn, piece) // the other side may be gone
+		}
+		return false
+	}
+}
+
+// held is a rail that reads a request, says so on arrived, and answers once release was called.
+type held struct {
+	arrived chan struct{}
+	once    sync.Once
+	open    chan struct{}
+}
+
+func newHeld() *held { return &held{arrived: make(chan struct{}, 64), open: make(chan struct{})} }
+
+func (h *held) release() { h.once.Do(func() { close(h.open) }) }
+
+func (h *held) answer(then answering) answering {
+	return func(conn net.Conn, nth int) bool {
+		h.arrived <- struct{}{}
+		<-h.open
+		return then(conn, nth)
+	}
 }
 
 const acceptedBody = `{"status":"ACCEPTED","railReference":"RAIL-1"}`
