@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"railguard/services/lockserver"
+	"railguard/services/paymentresource"
 	"railguard/services/railproxy"
 )
 
@@ -24,6 +25,7 @@ type owner struct {
 func owners() []owner {
 	return []owner{
 		{"lock", Lockdb, lockserver.Migrate},
+		{"payment", Paydb, paymentresource.Migrate},
 		{"railproxy", Paydb, railproxy.Migrate},
 	}
 }
