@@ -196,6 +196,9 @@ func (p *Process) Signal(sig syscall.Signal) error { return p.current().Signal(s
 // Done is closed when the process has ended, whoever ended it; after Restart it is the new process's.
 func (p *Process) Done() <-chan struct{} { return p.current().Done() }
 
+// Err is how the process ended, once Done is closed: nil for exit code 0.
+func (p *Process) Err() error { return p.current().Err() }
+
 // LogPath is its log; a restarted process appends to it.
 func (p *Process) LogPath() string { return p.logPath }
 
