@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"railguard/docs/contracts/contracttest"
 	"railguard/services/httpserver"
 	"railguard/services/lockserver/internal/lockdbtest"
 	"railguard/services/telemetry"
@@ -72,7 +73,7 @@ func bootOn(t testing.TB, db lockdbtest.Database, change ...func(*Config)) *runn
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.run(ctx) }()
-	r := &running{server: s, t: t, db: db, base: "http://" + s.Addr(), client: http.DefaultClient, events: events}
+	r := &running{server: s, t: t, db: db, base: "http://" + s.Addr(), client: contracttest.NewClient(t, "lock-server"), events: events}
 	r.stop = sync.OnceValue(func() error {
 		r.client.CloseIdleConnections()
 		cancel()
