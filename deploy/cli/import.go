@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -140,13 +141,37 @@ func (im *importer) checkAccounts(ctx context.Context, rows []importRow) ([]impo
 }
 
 func (im *importer) write(ctx context.Context, rows []importRow) error {
-	for batch := range slices.Chunk(rows, paymentapi.MaxBatch) {
+	for len(rows) > 0 {
+		batch, err := nextBatch(rows)
+		if err != nil {
+			return err
+		}
+		rows = rows[len(batch):]
 		if err := im.writeBatch(ctx, batch); err != nil {
 			return err
 		}
 		im.step(len(batch))
 	}
 	return nil
+}
+
+// maxBatchBytes keeps a batch's JSON below the size that the service takes (1 MiB), whatever script its references are in.
+const maxBatchBytes = 900 << 10
+
+// nextBatch is as many of the first rows as one request can hold; at least one.
+func nextBatch(rows []importRow) ([]importRow, error) {
+	size := 0
+	for i, row := range rows {
+		encoded, err := json.Marshal(row.request)
+		if err != nil {
+			return nil, err
+		}
+		size += len(encoded) + 1
+		if i > 0 && (i == paymentapi.MaxBatch || size > maxBatchBytes) {
+			return rows[:i], nil
+		}
+	}
+	return rows, nil
 }
 
 // writeBatch writes one batch. Rows that the service refuses by name (an external_ref that was used for

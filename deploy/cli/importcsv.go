@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"railguard/services/httpserver"
@@ -20,8 +21,9 @@ var importHeader = []string{"external_ref", "account_id", "amount", "currency", 
 
 // The bounds of one import file.
 const (
-	maxImportRows = 1_000_000
-	maxRefLength  = 128 // of external_ref and beneficiary_ref, in characters
+	maxImportRows     = 1_000_000
+	maxExternalRef    = 128 // in characters
+	maxBeneficiaryRef = 256
 )
 
 // BadRow is a row that cannot be imported, by its line in the file, and why.
@@ -116,7 +118,7 @@ func parseRow(record []string) (request paymentapi.CreatePayoutRequest, reason s
 		Currency:       money.Currency(record[3]),
 		BeneficiaryRef: record[4],
 	}
-	if reason := refReason("external_ref", request.ExternalRef); reason != "" {
+	if reason := refReason("external_ref", request.ExternalRef, maxExternalRef); reason != "" {
 		return request, reason
 	}
 	if !httpserver.ValidAccountID(request.AccountID) {
@@ -127,17 +129,15 @@ func parseRow(record []string) (request paymentapi.CreatePayoutRequest, reason s
 		return request, "amount: " + err.Error()
 	}
 	request.AmountMinor = amount.Minor
-	return request, refReason("beneficiary_ref", request.BeneficiaryRef)
+	return request, refReason("beneficiary_ref", request.BeneficiaryRef, maxBeneficiaryRef)
 }
 
-func refReason(name, ref string) string {
-	if n := utf8.RuneCountInString(ref); n < 1 || n > maxRefLength {
-		return fmt.Sprintf("%s has %d characters, want 1 to %d", name, n, maxRefLength)
+func refReason(name, ref string, most int) string {
+	if n := utf8.RuneCountInString(ref); n < 1 || n > most {
+		return fmt.Sprintf("%s has %d characters, want 1 to %d", name, n, most)
 	}
-	for _, r := range ref {
-		if r < ' ' || r == 0x7f {
-			return fmt.Sprintf("%s %q has a control character in it", name, ref)
-		}
+	if strings.ContainsFunc(ref, unicode.IsControl) {
+		return fmt.Sprintf("%s %q has a control character in it", name, ref)
 	}
 	return ""
 }

@@ -56,7 +56,7 @@ func TestReadCSVSaysWhatIsWrongWithARow(t *testing.T) {
 		"a,acme,1.00,eur,b":                 "unknown currency",
 		"a,acme,1.00,,b":                    "unknown currency",
 		"a,acme,1.00,EUR,":                  "beneficiary_ref has 0 characters",
-		"a,acme,1.00,EUR," + long:           "beneficiary_ref has 129 characters",
+		"a,acme,1.00,EUR," + long + long:    "beneficiary_ref has 258 characters",
 		"a,acme,1.00,EUR,b\x01":             "control character",
 		"a,acme,1.00,EUR,\xff":              "not valid UTF-8",
 		"a,acme, 1.00,EUR,b":                "white space",
