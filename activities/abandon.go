@@ -19,6 +19,6 @@ type AbandonInput struct {
 // was overtaken is refused here too.
 func (a *Activities) AbandonClaim(ctx context.Context, token fencing.Token, in AbandonInput) (WriteResult, error) {
 	tag(ctx, token)
-	status, err := a.Payments.AbandonClaim(ctx, token, in.OwnerID, in.PayoutID, paymentapi.AbandonRequest{Reason: in.Reason})
+	status, err := a.Payments.AbandonClaim(ctx, token, in.OwnerID, in.PayoutID, paymentapi.AbandonRequest{Reason: bounded(in.Reason)})
 	return written(status, err)
 }

@@ -3,9 +3,12 @@ package activities
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
 	"go.temporal.io/sdk/temporal"
 
 	"railguard/services/apierr"
@@ -115,17 +118,32 @@ func detail(e *apierr.Error, name string) string {
 	return bounded(s)
 }
 
+// submissionID lets through what can be the id of a submission; "" for anything else, because a record
+// is refused for a malformed id and not for an absent one.
+func submissionID(s string) string {
+	if id, err := uuid.Parse(s); err != nil || id.String() != s {
+		return ""
+	}
+	return s
+}
+
 // maxText bounds every text that comes from another process, in bytes: a result of some MiB never
 // reaches the server, and the step would look as if it had never answered.
 const maxText = 300
 
+// bounded cuts a text and takes the control characters out of it, which the guards refuse in a reason.
 func bounded(s string) string {
-	if len(s) <= maxText {
-		return s
+	if len(s) > maxText {
+		cut := maxText
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut] + "…"
 	}
-	cut := maxText
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
 }

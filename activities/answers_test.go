@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
@@ -118,13 +119,15 @@ func TestWhatOthersSayIsBounded(t *testing.T) {
 	cut := bounded(strings.Repeat("é", 1<<20))
 	require.LessOrEqual(t, len(cut), maxText+len("…"))
 	require.True(t, utf8.ValidString(cut))
+	require.Equal(t, "two lines?", bounded("two\nlines\xff"), "a guard refuses a reason with control characters")
 	result := submitFailure(apierr.New(apierr.RailAmbiguous, "%s", strings.Repeat("x", 1<<20)).With("submissionId", strings.Repeat("y", 1<<20)))
 	require.Less(t, len(result.Reason)+len(result.SubmissionID), 1000)
 }
 
 func TestTheRecordThatDecides(t *testing.T) {
+	at := time.Now()
 	record := func(outcome railapi.Outcome, reference string) railapi.Submission {
-		return railapi.Submission{SubmissionID: "s-" + string(outcome), Outcome: outcome, RailReference: reference}
+		return railapi.Submission{SubmissionID: uuid.NewString(), Outcome: outcome, RailReference: reference, ResolvedAt: &at}
 	}
 	acked := record(railapi.Acked, "ref")
 	for name, c := range map[string]struct {
@@ -148,10 +151,17 @@ func TestTheRecordThatDecides(t *testing.T) {
 			require.Equal(t, c.outcome, got.Outcome)
 			if c.outcome == FoundAcked {
 				require.Equal(t, "ref", got.RailReference)
-				require.Equal(t, "s-ACKED", got.SubmissionID)
+				require.Equal(t, acked.SubmissionID, got.SubmissionID)
 			} else {
 				require.Empty(t, got.RailReference)
 			}
 		})
 	}
+}
+
+func TestAMalformedSubmissionIDIsNoneAtAll(t *testing.T) {
+	good := uuid.NewString()
+	require.Equal(t, good, submitFailure(apierr.New(apierr.RailAmbiguous, "m").With("submissionId", good)).SubmissionID)
+	require.Empty(t, submitFailure(apierr.New(apierr.RailAmbiguous, "m").With("submissionId", "s-1")).SubmissionID)
+	require.Empty(t, submitFailure(apierr.New(apierr.RailAmbiguous, "m").With("submissionId", 7)).SubmissionID)
 }

@@ -55,7 +55,7 @@ func judge(records []railapi.Submission) LookupResult {
 		if weight[outcome] <= weight[result.Outcome] {
 			continue
 		}
-		result = LookupResult{Outcome: outcome, SubmissionID: bounded(record.SubmissionID), SubmittedAt: &record.SubmittedAt, ResolvedAt: record.ResolvedAt}
+		result = LookupResult{Outcome: outcome, SubmissionID: submissionID(record.SubmissionID), SubmittedAt: &record.SubmittedAt, ResolvedAt: record.ResolvedAt}
 		if outcome == FoundAcked {
 			result.RailReference = record.RailReference
 		}
@@ -70,7 +70,7 @@ func outcomeOf(record *railapi.Submission) LookupOutcome {
 	case railapi.Rejected:
 		return FoundRejected
 	case railapi.Acked:
-		if usableReference(record.RailReference) {
+		if complete(record) {
 			return FoundAcked
 		}
 	}

@@ -31,7 +31,7 @@ type WriteResult struct {
 func (a *Activities) RecordRailOutcome(ctx context.Context, token fencing.Token, in OutcomeInput) (WriteResult, error) {
 	tag(ctx, token)
 	status, err := a.Payments.RecordRailOutcome(ctx, token, in.OwnerID, in.IdempotencyKey, in.PayoutID, paymentapi.RailOutcomeRequest{
-		RailOutcome: string(in.RailOutcome), SubmissionID: in.SubmissionID, Reason: in.Reason,
+		RailOutcome: string(in.RailOutcome), SubmissionID: in.SubmissionID, Reason: bounded(in.Reason),
 	})
 	return written(status, err)
 }

@@ -105,12 +105,12 @@ func (a *Activities) submitOnce(ctx context.Context, token fencing.Token, in Sub
 // acknowledged checks that the proxy's answer is an acknowledgement of this very submission; one that
 // is not says nothing.
 func acknowledged(s *railapi.Submission, token fencing.Token, in SubmitInput) SubmitResult {
-	if s.Outcome != railapi.Acked || s.PayoutID != in.PayoutID || s.PresentedToken != token || !usableReference(s.RailReference) {
-		return SubmitResult{Outcome: Ambiguous, SubmissionID: bounded(s.SubmissionID), Reason: "the proxy's answer does not acknowledge this submission"}
+	if s.PayoutID != in.PayoutID || s.PresentedToken != token || !complete(s) {
+		return SubmitResult{Outcome: Ambiguous, SubmissionID: submissionID(s.SubmissionID), Reason: "the proxy's answer does not acknowledge this submission"}
 	}
 	return SubmitResult{
 		Outcome:       Acked,
-		SubmissionID:  bounded(s.SubmissionID),
+		SubmissionID:  s.SubmissionID,
 		RailReference: s.RailReference,
 		SubmittedAt:   &s.SubmittedAt,
 		ResolvedAt:    s.ResolvedAt,
@@ -120,7 +120,11 @@ func acknowledged(s *railapi.Submission, token fencing.Token, in SubmitInput) Su
 // maxReference bounds a rail reference, in bytes. A longer one is never cut: it would be another reference.
 const maxReference = 128
 
-func usableReference(s string) bool { return s != "" && len(s) <= maxReference }
+// complete reports whether a record is an acknowledgement with all that the ledger's guard asks for.
+func complete(s *railapi.Submission) bool {
+	return s.Outcome == railapi.Acked && s.RailReference != "" && len(s.RailReference) <= maxReference &&
+		submissionID(s.SubmissionID) != "" && s.ResolvedAt != nil
+}
 
 // submitOutcomes is what each refusal of the proxy means for the payout. A code that is not here, and
 // every failure without a code, is ambiguous, unless nothing was written.
@@ -145,7 +149,7 @@ func submitFailure(err error) SubmitResult {
 		if outcome, ok := submitOutcomes[refused.Code]; ok {
 			result.Outcome = outcome
 		}
-		result.SubmissionID = detail(refused, "submissionId")
+		result.SubmissionID = submissionID(detail(refused, "submissionId"))
 		return result
 	}
 	var transport *httpclient.TransportError

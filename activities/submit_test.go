@@ -23,7 +23,10 @@ import (
 	"railguard/services/railapi"
 )
 
-const token = fencing.Token(42)
+const (
+	token          = fencing.Token(42)
+	submissionUUID = "01890000-0000-7000-8000-00000000000a"
+)
 
 var submission = SubmitInput{
 	Key: "payout:acc-1", OwnerID: "run-1", PayoutID: "01890000-0000-7000-8000-000000000001", AccountID: "acc-1",
@@ -46,7 +49,9 @@ func lost(w http.ResponseWriter, _ *http.Request) { refuse(w, apierr.New(apierr.
 
 func acknowledge(change func(*railapi.Submission)) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		s := railapi.Submission{SubmissionID: "s-1", PayoutID: submission.PayoutID, PresentedToken: token, Outcome: railapi.Acked, RailReference: "ref-1"}
+		at := time.Now()
+		s := railapi.Submission{SubmissionID: submissionUUID, PayoutID: submission.PayoutID, PresentedToken: token,
+			Outcome: railapi.Acked, RailReference: "ref-1", SubmittedAt: at, ResolvedAt: &at}
 		change(&s)
 		_ = json.NewEncoder(w).Encode(s)
 	}
@@ -96,12 +101,14 @@ func TestOnlyAnAcknowledgementOfThisSubmissionIsOne(t *testing.T) {
 		"under another token":  {acknowledge(func(s *railapi.Submission) { s.PresentedToken++ }), Ambiguous},
 		"without a reference":  {acknowledge(func(s *railapi.Submission) { s.RailReference = "" }), Ambiguous},
 		"with an endless one":  {acknowledge(func(s *railapi.Submission) { s.RailReference = strings.Repeat("x", 1<<20) }), Ambiguous},
+		"without an id":        {acknowledge(func(s *railapi.Submission) { s.SubmissionID = "s-1" }), Ambiguous},
+		"without a time":       {acknowledge(func(s *railapi.Submission) { s.ResolvedAt = nil }), Ambiguous},
 		"with another outcome": {acknowledge(func(s *railapi.Submission) { s.Outcome = railapi.Timeout }), Ambiguous},
 		"with none":            {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }, Ambiguous},
 		"that is no JSON":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, Ambiguous},
 		"connection lost":      {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Ambiguous},
 		"declined": {func(w http.ResponseWriter, _ *http.Request) {
-			refuse(w, apierr.New(apierr.Rejected, "m").With("submissionId", "s-1"))
+			refuse(w, apierr.New(apierr.Rejected, "m").With("submissionId", submissionUUID))
 		}, Rejected},
 		"declined, odd status": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(500)

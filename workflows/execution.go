@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -104,8 +105,18 @@ func (e *execution) cancelled() bool { return e.ctx.Err() != nil }
 // do runs one step to its end.
 func (e *execution) do(step string, o workflow.ActivityOptions, summary string, result any, args ...any) error {
 	e.step = step
-	o.Summary = summary
+	o.Summary = bounded(summary)
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(e.steps, o), step, args...).Get(e.steps, result)
+}
+
+// maxSummary keeps a summary below the server's bound of 400 bytes: beyond it no workflow task completes.
+const maxSummary = 200
+
+func bounded(s string) string {
+	if len(s) <= maxSummary {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxSummary], "") + "…"
 }
 
 // told notes the payout's state where a service told it.

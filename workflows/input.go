@@ -31,7 +31,7 @@ func decodeInput(raw converter.RawValue) (PayoutInput, error) {
 		err = in.validate()
 	}
 	if err != nil {
-		return PayoutInput{}, temporal.NewNonRetryableApplicationError("input: "+err.Error(), ErrorBadInput, nil)
+		return PayoutInput{}, temporal.NewNonRetryableApplicationError(bounded("input: "+err.Error()), ErrorBadInput, nil)
 	}
 	return in, nil
 }
