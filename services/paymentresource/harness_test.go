@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"railguard/deploy/local/pgserver"
+	"railguard/docs/contracts/contracttest"
 	"railguard/services/apierr"
 	"railguard/services/httpserver"
 	"railguard/services/paymentapi"
@@ -159,7 +160,7 @@ func start(t testing.TB, change ...func(*Config)) *fixture {
 // startOn boots the real service, as the role payapp, on a database that exists.
 func startOn(t testing.TB, database string, change ...func(*Config)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, database: database, log: &buffer{}, client: &http.Client{}}
+	f := &fixture{t: t, database: database, log: &buffer{}, client: contracttest.NewClient(t, Name)}
 	cfg := Config{ListenAddr: "127.0.0.1:0", DatabaseURL: pg.RoleURL(database, "payapp", payappPassword), DatabasePool: 8,
 		FencingEnabled: true, AuthTokensFile: tokensFile(t)}
 	for _, c := range change {

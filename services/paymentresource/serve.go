@@ -59,7 +59,7 @@ func newServer(ctx context.Context, cfg Config, log *slog.Logger) (*server, erro
 		TLSCertFile: cfg.TLSCertFile, TLSKeyFile: cfg.TLSKeyFile, TLSCAFile: cfg.TLSCAFile,
 		Logger: log,
 		Ready:  func(ctx context.Context) error { return ready(ctx, pool) },
-		Info:   map[string]any{"PAYMENT_FENCING_ENABLED": cfg.FencingEnabled},
+		Info:   map[string]any{"fencingEnabled": cfg.FencingEnabled},
 	})
 	if err != nil {
 		pool.Close()
