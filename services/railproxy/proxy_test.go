@@ -86,7 +86,7 @@ func start(t *testing.T, db *database, railURL string, change func(*Config)) *pr
 type call struct {
 	method, path string
 	role         httpserver.Role
-	headers      map[string]string
+	headers      http.Header
 	body         string
 }
 
@@ -108,8 +108,8 @@ func (p *proxy) try(ctx context.Context, c call) (answer, error) {
 	if c.body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	for name, value := range c.headers {
-		req.Header.Set(name, value)
+	for name, values := range c.headers {
+		req.Header[name] = values
 	}
 	res, err := p.http.Do(req)
 	if err != nil {
@@ -148,7 +148,7 @@ func newSubmission(token int64) submission {
 func (s submission) call() call {
 	return call{
 		method: http.MethodPost, path: "/v1/rail/submissions", role: httpserver.Executor,
-		headers: map[string]string{"X-Fencing-Token": strconv.FormatInt(s.Token, 10), "X-Owner-Id": s.Owner, "X-Idempotency-Key": s.Key},
+		headers: http.Header{"X-Fencing-Token": {strconv.FormatInt(s.Token, 10)}, "X-Owner-Id": {s.Owner}, "X-Idempotency-Key": {s.Key}},
 		body: fmt.Sprintf(`{"payoutId":%q,"accountId":%q,"amountMinor":%d,"currency":"EUR","beneficiaryRef":"iban-1"}`,
 			s.Payout, s.Account, s.Amount),
 	}
