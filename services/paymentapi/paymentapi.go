@@ -83,8 +83,11 @@ type CreatePayoutRequest struct {
 }
 
 // CreatePayoutsRequest makes up to 1000 payouts at once: all of them, or none and the reason for each refused one.
+// With CheckOnly they are judged in the same way and nothing is written: the answer's Created is how many would be
+// new, and its Payouts are the others.
 type CreatePayoutsRequest struct {
-	Payouts []CreatePayoutRequest `json:"payouts"`
+	Payouts   []CreatePayoutRequest `json:"payouts"`
+	CheckOnly bool                  `json:"checkOnly,omitempty"`
 }
 
 // MaxBatch is the bound of CreatePayoutsRequest.

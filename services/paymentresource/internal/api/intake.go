@@ -116,6 +116,10 @@ func (a *api) createPayouts(c *gin.Context) (int, any, error) {
 	if err := p.err(); err != nil {
 		return 0, nil, err
 	}
+	if r.CheckOnly {
+		known, err := a.intake.CheckPayouts(c.Request.Context(), r.Payouts, numbered)
+		return http.StatusOK, paymentapi.CreatePayoutsResponse{Created: len(r.Payouts) - len(known), Payouts: known}, err
+	}
 	payouts, created, err := a.intake.CreatePayouts(c.Request.Context(), r.Payouts, owner, numbered)
 	return http.StatusCreated, paymentapi.CreatePayoutsResponse{Created: created, Payouts: payouts}, err
 }

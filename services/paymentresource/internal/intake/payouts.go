@@ -87,8 +87,55 @@ func wrongAccounts(ctx context.Context, tx pgx.Tx, c columns, field func(int, st
 	return err
 }
 
+// CheckPayouts judges requests as CreatePayouts does and writes nothing. It gives the payouts that were made of them
+// before; the others would be new.
+func (s *Store) CheckPayouts(ctx context.Context, requests []paymentapi.CreatePayoutRequest, field func(index int, name string) string) ([]paymentapi.Payout, error) {
+	c := turn(requests)
+	var known []paymentapi.Payout
+	err := store.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		known = []paymentapi.Payout{}
+		if err := wrongAccounts(ctx, tx, c, field); err != nil {
+			return err
+		}
+		byRef, err := recorded(ctx, tx, c)
+		if err != nil {
+			return err
+		}
+		conflicts := make(map[string]string)
+		for i, r := range requests {
+			p, made := byRef[r.ExternalRef]
+			if made && !same(p, r) {
+				conflicts[field(i, "externalRef")] = otherBody
+			}
+			if made {
+				known = append(known, p)
+			}
+		}
+		return conflict(conflicts)
+	})
+	return known, err
+}
+
 // made reads the payouts by their external references and compares those that were made before.
 func made(ctx context.Context, tx pgx.Tx, c columns, requests []paymentapi.CreatePayoutRequest, field func(int, string) string) ([]paymentapi.Payout, error) {
+	byRef, err := recorded(ctx, tx, c)
+	if err != nil {
+		return nil, err
+	}
+	payouts := make([]paymentapi.Payout, 0, len(requests))
+	conflicts := make(map[string]string)
+	for i, r := range requests {
+		p := byRef[r.ExternalRef]
+		if !same(p, r) {
+			conflicts[field(i, "externalRef")] = otherBody
+		}
+		payouts = append(payouts, p)
+	}
+	return payouts, conflict(conflicts)
+}
+
+// recorded gives the payouts that stand under the references.
+func recorded(ctx context.Context, tx pgx.Tx, c columns) (map[string]paymentapi.Payout, error) {
 	rows, err := tx.Query(ctx, madeSQL, c.refs)
 	if err != nil {
 		return nil, err
@@ -101,18 +148,20 @@ func made(ctx context.Context, tx pgx.Tx, c columns, requests []paymentapi.Creat
 	for _, p := range found {
 		byRef[p.ExternalRef] = p
 	}
-	payouts := make([]paymentapi.Payout, 0, len(requests))
-	conflicts := make(map[string]string)
-	for i, r := range requests {
-		p := byRef[r.ExternalRef]
-		if p.AccountID != r.AccountID || p.AmountMinor != r.AmountMinor || p.Currency != r.Currency || p.BeneficiaryRef != r.BeneficiaryRef {
-			conflicts[field(i, "externalRef")] = "used for a payout with another body"
-		}
-		payouts = append(payouts, p)
+	return byRef, nil
+}
+
+func same(p paymentapi.Payout, r paymentapi.CreatePayoutRequest) bool {
+	return p.AccountID == r.AccountID && p.AmountMinor == r.AmountMinor && p.Currency == r.Currency && p.BeneficiaryRef == r.BeneficiaryRef
+}
+
+const otherBody = "used for a payout with another body"
+
+// conflict is nil when there are none.
+func conflict(fields map[string]string) error {
+	if len(fields) == 0 {
+		return nil
 	}
-	if len(conflicts) > 0 {
-		return nil, apierr.New(apierr.IdempotencyConflict, "%s external reference(s) were used for payouts with another body",
-			strconv.Itoa(len(conflicts))).With("fields", conflicts)
-	}
-	return payouts, nil
+	return apierr.New(apierr.IdempotencyConflict, "%s external reference(s) were used for payouts with another body",
+		strconv.Itoa(len(fields))).With("fields", fields)
 }
