@@ -27,13 +27,11 @@ const (
 	exitUsage  = 2
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	if len(args) > 0 && args[0] == bareWorkerCommand {
 		return exitCode(runBareWorker(ctx), progress)
 	}

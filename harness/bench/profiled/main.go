@@ -15,28 +15,34 @@ import (
 	"railguard/deploy/cli"
 )
 
-func main() {
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	code, err := profile(os.Getenv("BENCH_PROFILE_DIR"), func() int {
-		return cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	subcommand := ""
+	if len(args) > 0 {
+		subcommand = args[0]
+	}
+	code, err := profile(os.Getenv("BENCH_PROFILE_DIR"), subcommand, func() int {
+		return cli.Run(ctx, args, os.Stdin, os.Stdout, os.Stderr)
 	})
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "profile:", err) // there is nowhere else to say it
 	}
-	os.Exit(code)
+	return code
 }
 
-// profile runs do under the profiler; without a folder it only runs it.
-func profile(dir string, do func() int) (code int, err error) {
-	if dir == "" || len(os.Args) < 2 {
+// profile runs do under the profiler; without a folder or a name for the files it only runs it.
+func profile(dir, name string, do func() int) (code int, err error) {
+	if dir == "" || name == "" {
 		return do(), nil
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
 	done := make(chan int)
 	go func() { done <- do() }()
-	p := profiler{base: filepath.Join(dir, os.Args[1])}
+	p := profiler{base: filepath.Join(dir, name)}
 	for {
 		var sig os.Signal
 		select {
