@@ -30,7 +30,7 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		&cobra.Group{ID: "processes", Title: "Processes (configured by environment variables):"},
 	)
 	for id, commands := range map[string][]*cobra.Command{
-		"stack":      {devCommand()},
+		"stack":      {devCommand(), demoCommand()},
 		"work":       {accountCommand(), payoutCommand(), lockCommand()},
 		"operations": {migrateCommand(), checkCommand(), healthCommand(), versionCommand()},
 	} {
