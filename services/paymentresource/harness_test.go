@@ -187,6 +187,13 @@ func startOn(t testing.TB, database string, change ...func(*Config)) *fixture {
 	return f
 }
 
+// on is the fixture for a subtest.
+func (f *fixture) on(t testing.TB) *fixture {
+	c := *f
+	c.t = t
+	return &c
+}
+
 func unguarded(c *Config) { c.FencingEnabled = false }
 
 // call is one request of a test.

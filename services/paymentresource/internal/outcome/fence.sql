@@ -3,3 +3,4 @@ UPDATE account SET fence = $2, reserved_minor = reserved_minor - CASE WHEN $4::b
   FROM payout p
  WHERE p.payout_id = $1 AND p.idempotency_key = $3 AND account.account_id = p.account_id AND account.fence <= $2
    AND (NOT $4::boolean OR account.reserved_minor >= p.amount_minor)
+RETURNING p.account_id

@@ -55,23 +55,16 @@ func (s *Store) Record(ctx context.Context, token fencing.Token, r Request) (sta
 	if !s.Guarded {
 		fence, submitted = fenceUnguardedSQL, submittedUnguardedSQL
 	}
-	out, in := payout.Only(payout.Submitted), payout.Only(r.Event)
+	in := payout.Only(r.Event)
 	err = store.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		batch := &pgx.Batch{}
-		batch.Queue(fence, r.PayoutID, token, r.IdempotencyKey, r.Event == payout.Declined)
-		batch.Queue(submitted, r.PayoutID, token, out.From, out.To, r.OwnerID, r.SubmissionID)
-		batch.Queue(recordSQL, r.PayoutID, token, in.From, in.To, r.OwnerID, r.Reason)
-		touched, err := store.Touched(tx.SendBatch(ctx, batch), batch.Len())
-		if err != nil {
+		var err error
+		fresh = false
+		if status, err = write(ctx, tx, token, r, fence, submitted); err != nil {
 			return err
 		}
-		fresh = touched[0] == 1 && touched[1] == 1 && touched[2] == 1
-		if fresh {
-			record, err := payout.Read(ctx, tx, r.PayoutID, token)
-			if err == nil {
-				status = record.Status()
-			}
-			return err
+		if status != nil {
+			fresh = true
+			return nil
 		}
 		if status, err = s.judge(ctx, tx, token, r, in.To); err != nil {
 			return err
@@ -79,6 +72,31 @@ func (s *Store) Record(ctx context.Context, token fencing.Token, r Request) (sta
 		return store.ErrRollback
 	})
 	return status, fresh && err == nil, err
+}
+
+// write records the outcome; nil without an error means that a statement touched no row, and that the
+// transaction must not be committed.
+func write(ctx context.Context, tx pgx.Tx, token fencing.Token, r Request, fence, submitted string) (*paymentapi.PayoutStatus, error) {
+	out, in := payout.Only(payout.Submitted), payout.Only(r.Event)
+	batch := &pgx.Batch{}
+	batch.Queue(fence, r.PayoutID, token, r.IdempotencyKey, r.Event == payout.Declined)
+	batch.Queue(submitted, r.PayoutID, token, out.From, out.To, r.OwnerID, r.SubmissionID)
+	batch.Queue(recordSQL, r.PayoutID, token, in.From, in.To, r.OwnerID, r.Reason)
+	results := tx.SendBatch(ctx, batch)
+	defer func() { _ = results.Close() }() // an error of the batch is seen by what reads it
+	status := paymentapi.PayoutStatus{PayoutID: r.PayoutID, State: in.To, StateReason: r.Reason}
+	err := results.QueryRow().Scan(&status.AccountID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, results.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	moved, err := store.Touched(results, 2)
+	if err != nil || moved[0] != 1 || moved[1] != 1 {
+		return nil, err
+	}
+	return &status, nil
 }
 
 // judge says why nothing was recorded, or answers what the token recorded before: first replay, then fence, then state.
