@@ -41,9 +41,9 @@ type ImportResult struct {
 var ErrBadRows = errors.New("the file has bad rows")
 
 // Import makes a PENDING payout of every row of a CSV file (external_ref, account_id, amount, currency, beneficiary_ref; amounts in major units), once
-// for each external_ref however often it is imported. Every row, and the existence and the currency of every
-// account, is checked before anything is written. Rows are written in batches of paymentapi.MaxBatch, each whole
-// or not at all. The errors are ErrBadRows (the result then lists them), those of a file that
+// for each external_ref however often it is imported. Every row, the existence and the currency of its
+// account, and whether its external_ref was used for something else, is checked before anything is written. Rows are written in batches
+// of up to paymentapi.MaxBatch, each whole or not at all. The errors are ErrBadRows (the result then lists them), those of a file that
 // cannot be read, and the client's; after an error of the client the same import may simply be run again.
 func Import(ctx context.Context, client *paymentapi.Client, r io.Reader, opts ImportOptions) (ImportResult, error) {
 	rows, bad, err := readCSV(r)
@@ -54,15 +54,14 @@ func Import(ctx context.Context, client *paymentapi.Client, r io.Reader, opts Im
 	if rows, err = im.checkAccounts(ctx, rows); err != nil {
 		return im.sorted(), err
 	}
-	if len(im.result.Bad) > 0 && !opts.SkipBad {
-		return im.sorted(), badRows(im.result.Bad)
+	if rows, err = im.inBatches(ctx, rows, true); err != nil {
+		return im.sorted(), err
 	}
-	err = im.write(ctx, rows)
+	if n := len(im.result.Bad); n > 0 && !opts.SkipBad {
+		return im.sorted(), badInput("%w: %d of %d, nothing was imported", ErrBadRows, n, im.result.Rows)
+	}
+	_, err = im.inBatches(ctx, rows, false)
 	return im.sorted(), err
-}
-
-func badRows(bad []BadRow) error {
-	return badInput("%w: %d of them, nothing more was imported", ErrBadRows, len(bad))
 }
 
 type importer struct {
@@ -102,7 +101,7 @@ func (im *importer) checkAccounts(ctx context.Context, rows []importRow) ([]impo
 	for id := range accounts {
 		ids = append(ids, id)
 	}
-	im.total = len(ids) + len(rows)
+	im.total = len(ids) + 2*len(rows) // rows are checked, then written
 	var mu sync.Mutex
 	reads, ctx := errgroup.WithContext(ctx)
 	reads.SetLimit(accountReaders)
@@ -140,19 +139,23 @@ func (im *importer) checkAccounts(ctx context.Context, rows []importRow) ([]impo
 	return good, nil
 }
 
-func (im *importer) write(ctx context.Context, rows []importRow) error {
+// inBatches writes the rows, or only asks whether they could be written, and returns those that the service
+// did not refuse.
+func (im *importer) inBatches(ctx context.Context, rows []importRow, checkOnly bool) (good []importRow, err error) {
 	for len(rows) > 0 {
 		batch, err := nextBatch(rows)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		rows = rows[len(batch):]
-		if err := im.writeBatch(ctx, batch); err != nil {
-			return err
+		taken, err := im.send(ctx, batch, checkOnly)
+		if err != nil {
+			return nil, err
 		}
+		good = append(good, taken...)
 		im.step(len(batch))
 	}
-	return nil
+	return good, nil
 }
 
 // maxBatchBytes keeps a batch's JSON below the size that the service takes (1 MiB), whatever script its references are in.
@@ -174,24 +177,27 @@ func nextBatch(rows []importRow) ([]importRow, error) {
 	return rows, nil
 }
 
-// writeBatch writes one batch. Rows that the service refuses by name (an external_ref that was used for
-// something else) become bad rows; with SkipBad the rest is sent again without them.
-func (im *importer) writeBatch(ctx context.Context, batch []importRow) error {
+// send sends one batch and returns the rows that were taken. Rows that the service refuses by name become
+// bad rows, and the rest is sent again without them, unless somebody used an external_ref between the check and
+// the writing and bad rows are not to be skipped.
+func (im *importer) send(ctx context.Context, batch []importRow, checkOnly bool) ([]importRow, error) {
 	for len(batch) > 0 {
-		requests := make([]paymentapi.CreatePayoutRequest, len(batch))
-		for i, row := range batch {
-			requests[i] = row.request
+		request := paymentapi.CreatePayoutsRequest{CheckOnly: checkOnly}
+		for _, row := range batch {
+			request.Payouts = append(request.Payouts, row.request)
 		}
-		answer, err := im.client.CreatePayouts(ctx, im.opts.OwnerID, paymentapi.CreatePayoutsRequest{Payouts: requests})
+		answer, err := im.client.CreatePayouts(ctx, im.opts.OwnerID, request)
 		if err == nil {
-			im.result.Created += answer.Created
-			im.result.Known += len(answer.Payouts) - answer.Created
-			im.result.Payouts = append(im.result.Payouts, answer.Payouts...)
-			return nil
+			if !checkOnly {
+				im.result.Created += answer.Created
+				im.result.Known += len(answer.Payouts) - answer.Created
+				im.result.Payouts = append(im.result.Payouts, answer.Payouts...)
+			}
+			return batch, nil
 		}
 		reasons := refusedRows(err, len(batch))
-		if len(reasons) == 0 {
-			return err
+		if len(reasons) == 0 || (!checkOnly && !im.opts.SkipBad) {
+			return nil, err
 		}
 		var left []importRow
 		for i, row := range batch {
@@ -201,13 +207,13 @@ func (im *importer) writeBatch(ctx context.Context, batch []importRow) error {
 				left = append(left, row)
 			}
 		}
-		if !im.opts.SkipBad {
-			return badRows(im.result.Bad)
-		}
 		batch = left
 	}
-	return nil
+	return nil, nil
 }
+
+// columnOf names the column of a field of CreatePayoutRequest.
+var columnOf = map[string]string{"externalRef": "external_ref", "accountId": "account_id", "amountMinor": "amount", "beneficiaryRef": "beneficiary_ref"}
 
 // refusedRows reads which rows of a batch the service refused, and why: its details.fields name
 // them as payouts[i], with or without a field after it.
@@ -225,7 +231,8 @@ func refusedRows(err error, size int) map[int]string {
 		if !ok || !closed || err != nil || i < 0 || i >= size {
 			return nil // not about rows: the whole answer is the error
 		}
-		reasons[i] = strings.TrimPrefix(fmt.Sprintf("%s: %v", strings.TrimPrefix(field, "."), what), ": ")
+		field = strings.TrimPrefix(field, ".")
+		reasons[i] = strings.TrimPrefix(fmt.Sprintf("%s: %v", firstOf(columnOf[field], field), what), ": ")
 	}
 	return reasons
 }

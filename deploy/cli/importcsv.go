@@ -51,6 +51,7 @@ func readCSV(r io.Reader) (rows []importRow, bad []BadRow, err error) {
 	if err := checkHeader(records); err != nil {
 		return nil, nil, err
 	}
+	bad = []BadRow{} // an empty list in JSON
 	firstLine := make(map[string]int)
 	for {
 		record, err := records.Read()

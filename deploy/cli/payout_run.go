@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"golang.org/x/sync/errgroup"
 
+	"railguard/services/apierr"
 	"railguard/services/paymentapi"
 	"railguard/workflows"
 )
@@ -118,11 +119,16 @@ func executeOne(ctx context.Context, c client.Client, queue, id string, wait boo
 	return r
 }
 
-// explain keeps of a failed run what its workflow said.
+// explain keeps of a failed run what its workflow said; a refusal's type is the code of the service that refused.
 func explain(err error) error {
 	var application *temporal.ApplicationError
 	if errors.As(err, &application) {
-		return errors.New(application.Message())
+		said := errors.New(application.Message())
+		code := apierr.Code(application.Type())
+		if _, known := apierr.Lookup(code); known && exitCodeOf(code) == ExitRefused {
+			return &refusedError{said}
+		}
+		return said
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("no outcome yet; the payout goes on by itself")

@@ -146,8 +146,11 @@ func (r Report) String() string {
 	var b strings.Builder
 	for _, c := range r.Checks {
 		verdict := "holds"
-		if c.Offending > 0 {
+		switch {
+		case c.Offending > 0:
 			verdict = fmt.Sprintf("VIOLATED by %d", c.Offending)
+		case c.Looked == 0:
+			verdict = "no evidence"
 		}
 		_, _ = fmt.Fprintf(&b, "%s %-24s %7d looked at: %s\n", c.Invariant, c.Name, c.Looked, verdict)
 	}
