@@ -103,7 +103,7 @@ func (d *demonstration) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(d.out, "\n%s", report) // what is wrong is in the error too
+	_, _ = fmt.Fprintf(d.out, "\n%s\nweb UI: %s\n", report, d.stack.UIURL()) // what is wrong is in the error too
 	if !report.OK() {
 		return fmt.Errorf("%w: %d of %d checks failed", errViolated, len(report.Findings), len(report.Checks))
 	}

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -142,10 +140,6 @@ func (s *Stack) startAll(ctx context.Context) error {
 	}
 	for _, service := range s.services() {
 		if service.name == Worker && s.options.NoWorker {
-			continue
-		}
-		if help, _ := exec.CommandContext(ctx, s.binary, "--help").Output(); !strings.Contains(string(help), service.name) {
-			s.progress("%s does not exist yet", service.name)
 			continue
 		}
 		if _, err := s.launch(ctx, service); err != nil {
