@@ -15,40 +15,37 @@ import (
 // back must never be taken for an earlier success and answered as a replay.
 func TestAStaleTokenWithAnOpenClaimIsFencedOutAndNothingIsWritten(t *testing.T) {
 	t.Parallel()
-	for name, write := range map[string]func(f *fixture, p paymentapi.Payout) reply{
-		"post with the acknowledgement": func(f *fixture, p paymentapi.Payout) reply { return f.post(p, 1, acknowledgement("r-1")) },
-		"post after the acknowledgement": func(f *fixture, p paymentapi.Payout) reply {
-			f.t.Helper()
-			_, err := f.owner.Exec(f.t.Context(), `
-				INSERT INTO payout_transition (payout_id, from_state, to_state, token, owner_id, reason) VALUES
-					($1, 'CLAIMED', 'RAIL_SUBMITTED', 1, 'run-1', 'r'), ($1, 'RAIL_SUBMITTED', 'RAIL_ACKED', 1, 'run-1', 'r')`, p.PayoutID)
-			require.NoError(f.t, err)
-			_, err = f.owner.Exec(f.t.Context(), `UPDATE payout SET state = 'RAIL_SUBMITTED' WHERE payout_id = $1`, p.PayoutID)
-			require.NoError(f.t, err)
-			_, err = f.owner.Exec(f.t.Context(), `UPDATE payout SET state = 'RAIL_ACKED', rail_reference = 'r-1' WHERE payout_id = $1`, p.PayoutID)
-			require.NoError(f.t, err)
-			return f.post(p, 1, paymentapi.PostRequest{})
-		},
-		"declined":  func(f *fixture, p paymentapi.Payout) reply { return f.outcome(p, 1, "REJECTED") },
-		"ambiguous": func(f *fixture, p paymentapi.Payout) reply { return f.outcome(p, 1, "TIMEOUT") },
-		"hand back": func(f *fixture, p paymentapi.Payout) reply { return f.abandon(p, 1) },
+	const token, newerToken = 3, 4
+	claimed := func(f *fixture, p paymentapi.Payout) { f.claimed(p, token) }
+	acked := func(f *fixture, p paymentapi.Payout) {
+		f.claimed(p, 1)
+		require.Equal(f.t, http.StatusOK, f.outcome(p, 1, "TIMEOUT").status)
+		require.Equal(f.t, http.StatusOK, f.resolve("resolver", p, 2, paymentapi.ResolutionRequest{
+			Outcome: "SETTLED", RailReference: "found-1", Evidence: []byte(`{"row":"ACKED"}`), Reason: "found"}).status)
+		require.Equal(f.t, paymentapi.RailAcked, f.claimed(p, token).State)
+	}
+	for name, c := range map[string]struct {
+		before func(*fixture, paymentapi.Payout)
+		write  func(*fixture, paymentapi.Payout) reply
+	}{
+		"post with the acknowledgement":  {claimed, func(f *fixture, p paymentapi.Payout) reply { return f.post(p, token, acknowledgement("r-1")) }},
+		"post after the acknowledgement": {acked, func(f *fixture, p paymentapi.Payout) reply { return f.post(p, token, paymentapi.PostRequest{}) }},
+		"declined":                       {claimed, func(f *fixture, p paymentapi.Payout) reply { return f.outcome(p, token, "REJECTED") }},
+		"ambiguous":                      {claimed, func(f *fixture, p paymentapi.Payout) reply { return f.outcome(p, token, "TIMEOUT") }},
+		"hand back":                      {claimed, func(f *fixture, p paymentapi.Payout) reply { return f.abandon(p, token) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := start(t)
 			f.account("a", 1000)
 			stale, newer := f.payout("a", 10), f.payout("a", 20)
-			f.claimed(stale, 1)
-			f.claimed(newer, 2)
-			first := write(f, stale).refused(apierr.FencedOut)
-			require.Equal(t, http.StatusConflict, first.status)
+			c.before(f, stale)
+			f.claimed(newer, newerToken)
 			before := f.snapshot()
-			if name != "post after the acknowledgement" {
-				write(f, stale).refused(apierr.FencedOut)
+			for range 2 {
+				c.write(f, stale).refused(apierr.FencedOut).detail("presentedToken", token).detail("highestToken", newerToken)
 			}
 			require.Equal(t, before, f.snapshot())
-			require.Equal(t, int64(30), f.getAccount("a").ReservedMinor)
-			require.Equal(t, int64(1000), f.getAccount("a").BalanceMinor)
 		})
 	}
 }
