@@ -83,8 +83,15 @@ func (s *Server) New(t testing.TB) Database {
 	ctx := context.Background()
 	name := fmt.Sprintf("lockdb_%d", s.count.Add(1))
 	require.NoError(t, s.CreateDatabase(ctx, name, template))
-	conn, err := pgx.Connect(ctx, s.URL(name))
+	return Database{Name: name, URL: s.RoleURL(name, "lockapp", Password), Conn: Connect(t, s.URL(name))}
+}
+
+// Connect opens one connection for a test.
+func Connect(t testing.TB, url string) *pgx.Conn {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close(ctx)) })
-	return Database{Name: name, URL: s.RoleURL(name, "lockapp", Password), Conn: conn}
+	return conn
 }

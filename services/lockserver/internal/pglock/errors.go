@@ -11,7 +11,7 @@ import (
 	"railguard/services/postgres"
 )
 
-// classify turns a failed statement into lock.ErrUnavailable, unless the server refused it for a reason
+// classify turns the error of a failed statement into lock.ErrUnavailable, unless the server refused it for a reason
 // that asking again cannot cure. pgx.ErrNoRows passes: it is an answer.
 func classify(err error) error {
 	if err == nil || errors.Is(err, pgx.ErrNoRows) {

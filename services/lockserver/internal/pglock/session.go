@@ -2,6 +2,7 @@ package pglock
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,10 +13,8 @@ import (
 
 // CreateSession implements lock.Store.
 func (s *Store) CreateSession(ctx context.Context, ownerID string, ttl time.Duration) (lock.Session, error) {
-	ctx, cancel := own(ctx)
-	defer cancel()
 	session := lock.Session{ID: uuid.NewString(), OwnerID: ownerID}
-	err := s.pool.QueryRow(ctx, sqlCreateSession, session.ID, ownerID, ttl).Scan(&session.TTL, &session.CreatedAt, &session.ExpiresAt)
+	err := s.queryRow(ctx, sqlCreateSession, []any{session.ID, ownerID, ttl}, &session.TTL, &session.CreatedAt, &session.ExpiresAt)
 	if err != nil {
 		return lock.Session{}, classify(err)
 	}
@@ -24,11 +23,9 @@ func (s *Store) CreateSession(ctx context.Context, ownerID string, ttl time.Dura
 
 // Heartbeat implements lock.Store.
 func (s *Store) Heartbeat(ctx context.Context, ownerID, sessionID string) (lock.Session, error) {
-	ctx, cancel := own(ctx)
-	defer cancel()
 	session := lock.Session{ID: sessionID, OwnerID: ownerID}
-	err := s.pool.QueryRow(ctx, sqlHeartbeat, sessionID, ownerID).Scan(&session.TTL, &session.CreatedAt, &session.ExpiresAt)
-	if err == pgx.ErrNoRows {
+	err := s.queryRow(ctx, sqlHeartbeat, []any{sessionID, ownerID}, &session.TTL, &session.CreatedAt, &session.ExpiresAt)
+	if errors.Is(err, pgx.ErrNoRows) {
 		return lock.Session{}, s.whyNoSession(ctx, ownerID, sessionID)
 	}
 	if err != nil {
@@ -58,7 +55,7 @@ func (s *Store) EndSession(ctx context.Context, ownerID, sessionID string) ([]lo
 
 func (s *Store) whyNoSession(ctx context.Context, ownerID, sessionID string) error {
 	var exists bool
-	if err := s.pool.QueryRow(ctx, sqlSessionExists, sessionID, ownerID).Scan(&exists); err != nil {
+	if err := s.queryRow(ctx, sqlSessionExists, []any{sessionID, ownerID}, &exists); err != nil {
 		return classify(err)
 	}
 	if exists {

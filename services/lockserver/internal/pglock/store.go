@@ -50,57 +50,82 @@ func own(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), statementBudget)
 }
 
+// queryRow runs a statement of its own and reads its one row into dest. The error is that of pgx.
+func (s *Store) queryRow(ctx context.Context, sql string, args []any, dest ...any) error {
+	ctx, cancel := own(ctx)
+	defer cancel()
+	return s.pool.QueryRow(ctx, sql, args...).Scan(dest...)
+}
+
 // Acquire implements lock.Store. When the answer to the statement is lost it is sent once more: if it did take effect, the same
 // owner gets the same token. Only a grant is believed then; "not granted" could still be overtaken by the
 // first statement, if that one is only late.
 func (s *Store) Acquire(ctx context.Context, r lock.Request) (lock.Grant, error) {
-	g, err := s.acquireOnce(ctx, r)
-	if !maybeDone(err) {
-		return g, classify(err)
+	a, err := s.tryAcquire(ctx, r)
+	if maybeDone(err) {
+		if again, err := s.tryAcquire(ctx, r); err == nil && again.token != nil {
+			return again.grant(r), nil
+		}
 	}
-	g, again := s.acquireOnce(ctx, r)
-	if again == nil {
-		return g, nil
-	}
-	return lock.Grant{}, classify(err)
-}
-
-func (s *Store) acquireOnce(ctx context.Context, r lock.Request) (lock.Grant, error) {
-	ctx, cancel := own(ctx)
-	defer cancel()
-	var (
-		token, prevToken                      *int64
-		acquiredAt, expiresAt                 *time.Time
-		prevOwner                             *string
-		prevAcquired, prevExpires, mineExpire *time.Time
-		now                                   time.Time
-	)
-	err := s.pool.QueryRow(ctx, sqlAcquire, r.Key, r.OwnerID, nullable(r.SessionID), r.TTL).Scan(&token, &acquiredAt, &expiresAt,
-		&prevOwner, &prevToken, &prevAcquired, &prevExpires, &mineExpire, &now)
 	switch {
 	case err != nil:
-		return lock.Grant{}, err
-	case token != nil:
-		g := lock.Grant{Key: r.Key, OwnerID: r.OwnerID, SessionID: r.SessionID, Token: fencing.Token(*token),
-			TTL: max(r.TTL, expiresAt.Sub(now)).Truncate(time.Millisecond), AcquiredAt: *acquiredAt, ExpiresAt: *expiresAt}
-		g.Resumed = prevToken != nil && *prevToken == *token
-		if prevOwner != nil && !g.Resumed {
-			g.Lapsed = &lock.Freed{Key: r.Key, OwnerID: *prevOwner, Token: fencing.Token(*prevToken), Held: earlier(*prevExpires, now).Sub(*prevAcquired)}
-		}
-		return g, nil
-	case r.SessionID != "" && mineExpire == nil:
-		return lock.Grant{}, lock.ErrSessionUnknown
-	case r.SessionID != "" && !mineExpire.After(now):
-		return lock.Grant{}, lock.ErrSessionExpired
-	case prevOwner != nil:
-		return lock.Grant{}, &lock.ContendedError{HolderOwnerID: *prevOwner, ExpiresAt: *prevExpires, Remaining: prevExpires.Sub(now)}
-	default: // another first acquirer of a new key was faster
-		state, err := s.Get(ctx, r.Key)
-		if err != nil {
-			return lock.Grant{}, &lock.ContendedError{}
-		}
-		return lock.Grant{}, &lock.ContendedError{HolderOwnerID: state.OwnerID, ExpiresAt: state.ExpiresAt, Remaining: state.Remaining}
+		return lock.Grant{}, classify(err)
+	case a.token != nil:
+		return a.grant(r), nil
 	}
+	return lock.Grant{}, s.refusal(ctx, r, a)
+}
+
+// attempt is the one row that sqlAcquire returns.
+type attempt struct {
+	token                 *int64 // nil when nothing was granted
+	acquiredAt, expiresAt *time.Time
+
+	prevOwner                   *string // the row under the lock; nil when it was free or was not there
+	prevToken                   *int64
+	prevAcquiredAt, prevExpires *time.Time
+
+	sessionExpires *time.Time // nil without a session
+	now            time.Time
+}
+
+func (s *Store) tryAcquire(ctx context.Context, r lock.Request) (a attempt, err error) {
+	err = s.queryRow(ctx, sqlAcquire, []any{r.Key, r.OwnerID, nullable(r.SessionID), r.TTL}, &a.token, &a.acquiredAt, &a.expiresAt,
+		&a.prevOwner, &a.prevToken, &a.prevAcquiredAt, &a.prevExpires, &a.sessionExpires, &a.now)
+	return a, err
+}
+
+func (a attempt) grant(r lock.Request) lock.Grant {
+	g := lock.Grant{Key: r.Key, OwnerID: r.OwnerID, SessionID: r.SessionID, Token: fencing.Token(*a.token),
+		TTL: granted(r.TTL, *a.expiresAt, a.now), AcquiredAt: *a.acquiredAt, ExpiresAt: *a.expiresAt}
+	g.Resumed = a.prevToken != nil && *a.prevToken == *a.token
+	if a.prevOwner != nil && !g.Resumed {
+		g.Lapsed = &lock.Freed{Key: r.Key, OwnerID: *a.prevOwner, Token: fencing.Token(*a.prevToken),
+			Held: earlier(*a.prevExpires, a.now).Sub(*a.prevAcquiredAt)}
+	}
+	return g
+}
+
+// granted is the TTL to tell: what was asked for, or what is left of a lease that was longer already.
+func granted(asked time.Duration, expiresAt, now time.Time) time.Duration {
+	return max(asked, expiresAt.Sub(now).Truncate(time.Millisecond))
+}
+
+// refusal says why nothing was granted.
+func (s *Store) refusal(ctx context.Context, r lock.Request, a attempt) error {
+	switch {
+	case r.SessionID != "" && a.sessionExpires == nil:
+		return lock.ErrSessionUnknown
+	case r.SessionID != "" && !a.sessionExpires.After(a.now):
+		return lock.ErrSessionExpired
+	case a.prevOwner != nil:
+		return &lock.ContendedError{HolderOwnerID: *a.prevOwner, ExpiresAt: *a.prevExpires, Remaining: a.prevExpires.Sub(a.now)}
+	}
+	state, err := s.Get(ctx, r.Key) // another first acquirer of a new key was faster
+	if err != nil {
+		return err
+	}
+	return &lock.ContendedError{HolderOwnerID: state.OwnerID, ExpiresAt: state.ExpiresAt, Remaining: state.Remaining}
 }
 
 // Undo implements lock.Store.
@@ -114,10 +139,8 @@ func (s *Store) Release(ctx context.Context, key string, token fencing.Token) (l
 }
 
 func (s *Store) release(ctx context.Context, key string, token fencing.Token, expiresAt *time.Time) (lock.Freed, error) {
-	ctx, cancel := own(ctx)
-	defer cancel()
 	f := lock.Freed{Key: key, Token: token}
-	err := s.pool.QueryRow(ctx, sqlRelease, key, int64(token), expiresAt).Scan(&f.OwnerID, &f.Held)
+	err := s.queryRow(ctx, sqlRelease, []any{key, int64(token), expiresAt}, &f.OwnerID, &f.Held)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return lock.Freed{}, lock.ErrLost
 	}
@@ -130,8 +153,6 @@ func (s *Store) release(ctx context.Context, key string, token fencing.Token, ex
 
 // Renew implements lock.Store.
 func (s *Store) Renew(ctx context.Context, key string, token fencing.Token, ttl time.Duration) (lock.Grant, error) {
-	ctx, cancel := own(ctx)
-	defer cancel()
 	var asked *time.Duration
 	if ttl > 0 {
 		asked = &ttl
@@ -139,7 +160,7 @@ func (s *Store) Renew(ctx context.Context, key string, token fencing.Token, ttl 
 	g := lock.Grant{Key: key, Token: token, Resumed: true}
 	var session *string
 	var now time.Time
-	err := s.pool.QueryRow(ctx, sqlRenew, key, int64(token), asked).Scan(&g.OwnerID, &session, &g.TTL, &g.AcquiredAt, &g.ExpiresAt, &now)
+	err := s.queryRow(ctx, sqlRenew, []any{key, int64(token), asked}, &g.OwnerID, &session, &g.TTL, &g.AcquiredAt, &g.ExpiresAt, &now)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return lock.Grant{}, lock.ErrLost
 	}
@@ -147,19 +168,17 @@ func (s *Store) Renew(ctx context.Context, key string, token fencing.Token, ttl 
 		return lock.Grant{}, classify(err)
 	}
 	g.SessionID = text(session)
-	g.TTL = max(g.TTL, g.ExpiresAt.Sub(now)).Truncate(time.Millisecond)
+	g.TTL = granted(g.TTL, g.ExpiresAt, now)
 	return g, nil
 }
 
 // Get implements lock.Store.
 func (s *Store) Get(ctx context.Context, key string) (lock.State, error) {
-	ctx, cancel := own(ctx)
-	defer cancel()
 	state := lock.State{Key: key}
 	var owner, session *string
 	var token int64
 	var acquiredAt, expiresAt, now time.Time
-	err := s.pool.QueryRow(ctx, sqlGet, key).Scan(&owner, &session, &token, &acquiredAt, &expiresAt, &now, &state.Held)
+	err := s.queryRow(ctx, sqlGet, []any{key}, &owner, &session, &token, &acquiredAt, &expiresAt, &now, &state.Held)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return state, nil
 	}
@@ -177,51 +196,29 @@ func (s *Store) Get(ctx context.Context, key string) (lock.State, error) {
 // Revoke implements lock.Store. A revocation whose answer was lost is looked up by its id, which is chosen here.
 func (s *Store) Revoke(ctx context.Context, r lock.Revoke) (lock.Revocation, error) {
 	v := lock.Revocation{ID: uuid.NewString(), Key: r.Key}
-	err := s.revokeOnce(ctx, r, &v)
-	if maybeDone(err) && s.readRevocation(ctx, &v) == nil {
+	var owner *string
+	var floor *int64
+	err := s.queryRow(ctx, sqlRevoke, []any{r.Key, int64(r.Expected), v.ID, r.Operator, r.Reason}, (*int64)(&v.Revoked), &owner, &floor)
+	if maybeDone(err) && s.queryRow(ctx, sqlRevocation, []any{v.ID}, (*int64)(&v.Revoked), &owner, &floor) == nil {
 		err = nil
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return lock.Revocation{}, lock.ErrNeverGranted
+	case err != nil:
 		return lock.Revocation{}, classify(err)
+	case floor == nil:
+		return lock.Revocation{}, &lock.UnexpectedTokenError{Current: v.Revoked}
 	}
+	v.OwnerID, v.Floor = text(owner), fencing.Token(*floor)
 	s.news.freed(r.Key)
 	return v, nil
 }
 
-func (s *Store) revokeOnce(ctx context.Context, r lock.Revoke, v *lock.Revocation) error {
-	ctx, cancel := own(ctx)
-	defer cancel()
-	var owner *string
-	var last int64
-	var floor *int64
-	err := s.pool.QueryRow(ctx, sqlRevoke, r.Key, int64(r.Expected), v.ID, r.Operator, r.Reason).Scan(&last, &owner, &floor)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return lock.ErrNeverGranted
-	case err != nil:
-		return err
-	case floor == nil:
-		return &lock.UnexpectedTokenError{Current: fencing.Token(last)}
-	}
-	v.OwnerID, v.Revoked, v.Floor = text(owner), fencing.Token(last), fencing.Token(*floor)
-	return nil
-}
-
-func (s *Store) readRevocation(ctx context.Context, v *lock.Revocation) error {
-	ctx, cancel := own(ctx)
-	defer cancel()
-	var owner *string
-	err := s.pool.QueryRow(ctx, sqlRevocation, v.ID).Scan((*int64)(&v.Revoked), &owner, (*int64)(&v.Floor))
-	v.OwnerID = text(owner)
-	return err
-}
-
 // Advance implements lock.Store.
 func (s *Store) Advance(ctx context.Context, above fencing.Token) (fencing.Token, error) {
-	ctx, cancel := own(ctx)
-	defer cancel()
 	var floor int64
-	err := s.pool.QueryRow(ctx, sqlAdvance, int64(above+lock.AdvanceMargin)).Scan(&floor)
+	err := s.queryRow(ctx, sqlAdvance, []any{int64(above + lock.AdvanceMargin)}, &floor)
 	return fencing.Token(floor), classify(err)
 }
 

@@ -115,6 +115,7 @@ func (h Harness) contended(t *testing.T, owner, holder string) {
 	_, err := h.Store.Acquire(t.Context(), h.request(owner))
 	var contended *lock.ContendedError
 	require.ErrorAs(t, err, &contended)
+	require.NotErrorIs(t, err, lock.ErrUnavailable)
 	require.Equal(t, holder, contended.HolderOwnerID)
 	require.False(t, contended.ExpiresAt.IsZero())
 }
@@ -124,8 +125,10 @@ func (h Harness) lost(t *testing.T, token fencing.Token) {
 	t.Helper()
 	_, err := h.Store.Renew(t.Context(), key, token, h.TTL)
 	require.ErrorIs(t, err, lock.ErrLost)
+	require.NotErrorIs(t, err, lock.ErrUnavailable)
 	_, err = h.Store.Release(t.Context(), key, token)
 	require.ErrorIs(t, err, lock.ErrLost)
+	require.NotErrorIs(t, err, lock.ErrUnavailable)
 }
 
 // lapse lets the time of one lease go by.
