@@ -68,16 +68,16 @@ func (s *Store) Post(ctx context.Context, token fencing.Token, r Request) (*paym
 	var answer *paymentapi.Posting
 	err := store.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		var err error
-		if answer, err = s.debit(ctx, tx, token, group, r); err != nil || answer != nil {
-			return err
+		if answer, err = s.debit(ctx, tx, token, group, r); err == nil && answer == nil {
+			return store.ErrRollback
 		}
-		if answer, err = judge(ctx, tx, token, r); err != nil {
-			return err
-		}
-		return store.ErrRollback
+		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	if answer == nil {
+		return judge(ctx, s.Pool, token, r)
 	}
 	return answer, nil
 }
@@ -109,7 +109,7 @@ func queueAcknowledgement(batch *pgx.Batch, submitted string, token fencing.Toke
 }
 
 // debit turns the reservation into the debit and writes both legs. nil without an error: a statement touched
-// no row, and the transaction must not be committed.
+// no row, and the transaction must be rolled back.
 func (s *Store) debit(ctx context.Context, tx pgx.Tx, token fencing.Token, group string, r Request) (*paymentapi.Posting, error) {
 	move := payout.Only(payout.Post)
 	batch := &pgx.Batch{}
@@ -142,7 +142,7 @@ func (s *Store) debit(ctx context.Context, tx pgx.Tx, token fencing.Token, group
 	return &answer, results.Close()
 }
 
-// judge says why nothing was posted, or answers what the token posted before: first replay, then fence, then state.
+// judge, after the rollback, says why nothing was posted, or answers what the token posted before: first replay, then fence, then state.
 func judge(ctx context.Context, q store.Queryer, token fencing.Token, r Request) (*paymentapi.Posting, error) {
 	record, err := payout.Read(ctx, q, r.PayoutID, token)
 	if err != nil {
@@ -169,10 +169,10 @@ func judge(ctx context.Context, q store.Queryer, token fencing.Token, r Request)
 		return nil, otherReference()
 	case record.State == paymentapi.Claimed && r.RailReference == "":
 		return nil, apierr.Field("railReference", "required: the rail's acknowledgement is not recorded yet")
-	case record.State == paymentapi.Claimed:
-		return nil, errors.New("post: the acknowledgement was not recorded")
+	case min(record.BalanceMinor, record.ReservedMinor) < record.AmountMinor:
+		return nil, apierr.New(apierr.InsufficientFunds, "the account's balance does not cover the payout")
 	}
-	return nil, apierr.New(apierr.InsufficientFunds, "the account's balance does not cover the payout")
+	return nil, errors.New("post: what refused the posting has changed since; asking again helps")
 }
 
 func otherReference() error {

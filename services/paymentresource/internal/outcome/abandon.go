@@ -33,18 +33,19 @@ func (s *Store) Abandon(ctx context.Context, token fencing.Token, payoutID, owne
 	var answer *paymentapi.PayoutStatus
 	err := store.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		var err error
-		if answer, err = handBack(ctx, tx, token, payoutID, reason); err != nil || answer != nil {
-			return err
+		if answer, err = handBack(ctx, tx, token, payoutID, reason); err == nil && answer == nil {
+			return store.ErrRollback
 		}
-		if answer, err = judgeAbandon(ctx, tx, token, payoutID, ownerID); err != nil {
-			return err
-		}
-		return store.ErrRollback
+		return err
 	})
-	return answer, err
+	if err != nil || answer != nil {
+		return answer, err
+	}
+	return s.judgeAbandon(ctx, token, payoutID, ownerID)
 }
 
-// handBack closes the claim; nil without an error means that a statement touched no row.
+// handBack closes the claim; nil without an error means that a statement touched no row, and that the transaction must
+// be rolled back.
 func handBack(ctx context.Context, tx pgx.Tx, token fencing.Token, payoutID, reason string) (*paymentapi.PayoutStatus, error) {
 	batch := &pgx.Batch{}
 	batch.Queue(abandonFenceSQL, payoutID, token)
@@ -66,8 +67,8 @@ func handBack(ctx context.Context, tx pgx.Tx, token fencing.Token, payoutID, rea
 	return &status, results.Close()
 }
 
-func judgeAbandon(ctx context.Context, tx pgx.Tx, token fencing.Token, payoutID, ownerID string) (*paymentapi.PayoutStatus, error) {
-	record, err := payout.Read(ctx, tx, payoutID, token)
+func (s *Store) judgeAbandon(ctx context.Context, token fencing.Token, payoutID, ownerID string) (*paymentapi.PayoutStatus, error) {
+	record, err := payout.Read(ctx, s.Pool, payoutID, token)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func judgeAbandon(ctx context.Context, tx pgx.Tx, token fencing.Token, payoutID,
 	case record.ClaimEndReason == payout.HandedBack:
 		// The payout may have gone on under a newer token; the answer is how this one left it.
 		status := paymentapi.PayoutStatus{PayoutID: payoutID, AccountID: record.AccountID}
-		err := tx.QueryRow(ctx, leftSQL, payoutID, token).Scan(&status.State)
+		err := s.Pool.QueryRow(ctx, leftSQL, payoutID, token).Scan(&status.State)
 		if status.State == paymentapi.RailAcked {
 			status.RailReference = record.RailReference
 		}

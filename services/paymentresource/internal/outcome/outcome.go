@@ -55,27 +55,22 @@ func (s *Store) Record(ctx context.Context, token fencing.Token, r Request) (sta
 	if !s.Guarded {
 		fence, submitted = fenceUnguardedSQL, submittedUnguardedSQL
 	}
-	in := payout.Only(r.Event)
 	err = store.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		var err error
-		fresh = false
-		if status, err = write(ctx, tx, token, r, fence, submitted); err != nil {
-			return err
+		if status, err = write(ctx, tx, token, r, fence, submitted); err == nil && status == nil {
+			return store.ErrRollback
 		}
-		if status != nil {
-			fresh = true
-			return nil
-		}
-		if status, err = s.judge(ctx, tx, token, r, in.To); err != nil {
-			return err
-		}
-		return store.ErrRollback
+		return err
 	})
-	return status, fresh && err == nil, err
+	if err != nil || status != nil {
+		return status, true, err
+	}
+	status, err = s.judge(ctx, token, r)
+	return status, false, err
 }
 
 // write records the outcome; nil without an error means that a statement touched no row, and that the
-// transaction must not be committed.
+// transaction must be rolled back.
 func write(ctx context.Context, tx pgx.Tx, token fencing.Token, r Request, fence, submitted string) (*paymentapi.PayoutStatus, error) {
 	out, in := payout.Only(payout.Submitted), payout.Only(r.Event)
 	batch := &pgx.Batch{}
@@ -99,9 +94,10 @@ func write(ctx context.Context, tx pgx.Tx, token fencing.Token, r Request, fence
 	return &status, nil
 }
 
-// judge says why nothing was recorded, or answers what the token recorded before: first replay, then fence, then state.
-func (s *Store) judge(ctx context.Context, tx pgx.Tx, token fencing.Token, r Request, wanted paymentapi.PayoutState) (*paymentapi.PayoutStatus, error) {
-	record, err := payout.Read(ctx, tx, r.PayoutID, token)
+// judge, after the rollback, says why nothing was recorded, or answers what the token recorded before: first replay, then
+// fence, then state.
+func (s *Store) judge(ctx context.Context, token fencing.Token, r Request) (*paymentapi.PayoutStatus, error) {
+	record, err := payout.Read(ctx, s.Pool, r.PayoutID, token)
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +105,9 @@ func (s *Store) judge(ctx context.Context, tx pgx.Tx, token fencing.Token, r Req
 		return nil, err
 	}
 	before := paymentapi.PayoutStatus{PayoutID: record.PayoutID, AccountID: record.AccountID}
-	err = tx.QueryRow(ctx, recordedSQL, r.PayoutID, token).Scan(&before.State, &before.StateReason)
+	err = s.Pool.QueryRow(ctx, recordedSQL, r.PayoutID, token).Scan(&before.State, &before.StateReason)
 	switch {
-	case err == nil && before.State == wanted:
+	case err == nil && before.State == payout.Only(r.Event).To:
 		return &before, nil
 	case err == nil:
 		return nil, apierr.New(apierr.IdempotencyConflict, "this token recorded another outcome: %s", before.State)

@@ -42,6 +42,8 @@ type Record struct {
 	RailReference  string
 	SubmissionID   string
 	Fence          fencing.Token
+	BalanceMinor   int64 // the account's
+	ReservedMinor  int64 // the account's
 
 	ClaimOutcome      string // GRANTED, INSUFFICIENT_FUNDS, or "" when the token never claimed the payout
 	ClaimOpen         bool
@@ -54,7 +56,7 @@ func Read(ctx context.Context, q store.Queryer, payoutID string, token fencing.T
 	r := Record{PayoutID: payoutID}
 	err := q.QueryRow(ctx, recordSQL, payoutID, token).Scan(&r.AccountID, &r.AmountMinor, &r.Currency, &r.BeneficiaryRef,
 		&r.State, &r.StateReason, &r.ClaimToken, &r.AttemptCount, &r.IdempotencyKey, &r.RailReference, &r.SubmissionID,
-		&r.Fence, &r.ClaimOutcome, &r.ClaimOpen, &r.ClaimEndReason, &r.ClaimBalanceMinor)
+		&r.Fence, &r.BalanceMinor, &r.ReservedMinor, &r.ClaimOutcome, &r.ClaimOpen, &r.ClaimEndReason, &r.ClaimBalanceMinor)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, NotFound()
 	}

@@ -27,7 +27,9 @@ type Queryer interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// ErrRollback, returned by the function given to InTx, ends the transaction without effect and without an error.
+// ErrRollback, returned by the function given to InTx, ends the transaction without effect and without an error. A
+// write of several statements of which one touched no row ends so, before anything is read to say why: within the
+// transaction the reader would see what the other statements did, and take an attempt for an earlier success.
 var ErrRollback = errors.New("roll back")
 
 // InTx runs do in one transaction. When the answer to the COMMIT is lost the outcome is unknown, and do runs
