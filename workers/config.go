@@ -50,7 +50,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("PAYOUT_LOCK_TTL: %v is not within 1s and 1m", c.LockTTL)
 	case c.LockWait < 0 || c.LockWait > 30*time.Second:
 		return fmt.Errorf("PAYOUT_LOCK_WAIT: %v is not within 0 and 30s", c.LockWait)
-	case c.SafetyMargin <= 0 || c.SafetyMargin > maxMargin:
+	case !(c.SafetyMargin > 0 && c.SafetyMargin <= maxMargin): // NaN is neither
 		return fmt.Errorf("LOCK_SAFETY_MARGIN: %v is not above 0 and at most %v: the lease is renewed every third of its TTL", c.SafetyMargin, maxMargin)
 	case c.SubmitBudget <= 0:
 		return fmt.Errorf("SUBMIT_BUDGET: %v is not above 0", c.SubmitBudget)

@@ -20,6 +20,7 @@ import (
 	"railguard/services/paymentapi"
 	"railguard/services/railapi"
 	"railguard/services/settings"
+	"railguard/services/telemetry"
 	"railguard/workflows"
 )
 
@@ -30,7 +31,14 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if cfg.WorkDuration > 0 {
 		log.WarnContext(ctx, "work_duration_set", "variable", "PAYOUT_WORK_DURATION", "workMillis", cfg.WorkDuration.Milliseconds())
 	}
-	p, err := newProcess(cfg, log)
+	options, err := envconfig.LoadDefaultClientOptions()
+	if err != nil {
+		return fmt.Errorf("TEMPORAL_*: %w", err)
+	}
+	if options.Interceptors, err = tracing(); err != nil {
+		return fmt.Errorf("%s: %w", telemetry.EndpointVariable, err)
+	}
+	p, err := newProcess(cfg, options, log)
 	if err != nil {
 		return err
 	}
@@ -51,8 +59,8 @@ type process struct {
 	excuse   atomic.Pointer[string]        // why it does not poll
 }
 
-func newProcess(cfg Config, log *slog.Logger) (*process, error) {
-	p := &process{cfg: cfg, log: log}
+func newProcess(cfg Config, options client.Options, log *slog.Logger) (*process, error) {
+	p := &process{cfg: cfg, log: log, options: options}
 	p.excuse.Store(ptr("not connected to Temporal yet"))
 	bearer, err := httpserver.ReadBearer(cfg.CallerTokenFile)
 	if err != nil {
@@ -73,12 +81,6 @@ func newProcess(cfg Config, log *slog.Logger) (*process, error) {
 	}
 	if p.rail, err = railapi.NewClient(cfg.RailProxyURL, id, cfg.SubmitBudget); err != nil {
 		return nil, fmt.Errorf("RAIL_PROXY_URL: %w", err)
-	}
-	if p.options, err = envconfig.LoadDefaultClientOptions(); err != nil {
-		return nil, fmt.Errorf("TEMPORAL_*: %w", err)
-	}
-	if p.options.Interceptors, err = tracing(); err != nil {
-		return nil, err
 	}
 	p.http, err = httpserver.New(httpserver.Options{
 		Service:        "worker",

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 	"go.temporal.io/sdk/contrib/opentelemetry"
 	"go.temporal.io/sdk/interceptor"
@@ -26,12 +27,18 @@ var spanNames = map[string]string{
 	"RunActivity:ReleaseLock":       "lock.release",
 }
 
-// tracing is the interceptor that makes a run and its steps one trace; none without an OTLP endpoint.
+// tracing is what a worker traces with; nothing without an OTLP endpoint.
 func tracing() ([]interceptor.ClientInterceptor, error) {
 	if os.Getenv(telemetry.EndpointVariable) == "" {
 		return nil, nil
 	}
+	return tracingWith(otel.Tracer("railguard"))
+}
+
+// tracingWith is the interceptor that makes a run and its steps one trace.
+func tracingWith(tracer trace.Tracer) ([]interceptor.ClientInterceptor, error) {
 	traced, err := opentelemetry.NewTracingInterceptor(opentelemetry.TracerOptions{
+		Tracer:                  tracer,
 		AllowInvalidParentSpans: true,
 		DisableQueryTracing:     true,
 		SpanStarter:             startSpan,

@@ -126,13 +126,7 @@ func (e *execution) told(state paymentapi.PayoutState) {
 	}
 }
 
-// finish publishes, measures and reports.
-func (e *execution) finish(ended ending) (PayoutResult, error) {
-	e.step = StepEnded
-	if err := e.publish(); err != nil {
-		return PayoutResult{}, err
-	}
-	e.measure(ended.outcome)
+func (e *execution) result(ended ending) PayoutResult {
 	return PayoutResult{
 		PayoutID:      e.payoutID,
 		AccountID:     e.accountID,
@@ -141,7 +135,7 @@ func (e *execution) finish(ended ending) (PayoutResult, error) {
 		FencingToken:  e.token,
 		RailReference: e.railReference,
 		Reason:        ended.reason,
-	}, nil
+	}
 }
 
 // MetricExecuteSeconds is the histogram of the time from the start of a run to its end.

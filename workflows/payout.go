@@ -52,10 +52,15 @@ func (p *Payouts) ExecutePayout(ctx workflow.Context, raw converter.RawValue) (P
 		return PayoutResult{}, err
 	}
 	ended, err := e.run()
+	if published := e.publish(); err == nil {
+		err = published
+	}
+	e.step = StepEnded
 	if err != nil {
 		return PayoutResult{}, err
 	}
-	return e.finish(ended)
+	e.measure(ended.outcome)
+	return e.result(ended), nil
 }
 
 // ending is how a run ends: the outcome and why. The state stands in the execution's status.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.temporal.io/sdk/contrib/opentelemetry"
 	"go.temporal.io/sdk/workflow"
 
 	"railguard/activities"
@@ -51,6 +53,9 @@ func (e *execution) acquire() (held lease, contended string, err error) {
 		return lease{}, "contended: " + grant.Reason, nil
 	}
 	e.token = grant.FencingToken
+	if span, ok := opentelemetry.SpanFromWorkflowContext(e.ctx); ok {
+		span.SetAttributes(attribute.Int64("lock.token", int64(grant.FencingToken)))
+	}
 	return newLease(grant, scheduled), "", nil
 }
 
