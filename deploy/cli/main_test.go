@@ -15,10 +15,11 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		defer func() { _ = os.RemoveAll(home) }()
+		defer stopRunning()
 		for _, pair := range os.Environ() {
 			name, _, _ := strings.Cut(pair, "=")
 			for _, ours := range []string{"RAILGUARD_", "LOCK", "PAY", "RAIL", "TEMPORAL_", "RECONCILER_", "TASK_QUEUE", "TLS_"} {
-				if strings.HasPrefix(name, ours) {
+				if strings.HasPrefix(name, ours) && name != "TEMPORAL_CLI" {
 					_ = os.Unsetenv(name) // fails for an empty name only
 				}
 			}

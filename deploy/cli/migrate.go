@@ -49,6 +49,9 @@ verifier, never the password.`,
 			}
 		}
 		steps, err := migrate.Run(cmd.Context(), options)
+		if errors.Is(err, migrate.ErrOptions) {
+			return &inputError{err}
+		}
 		if len(steps) == 0 {
 			return err
 		}

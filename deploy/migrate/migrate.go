@@ -59,17 +59,25 @@ type Step struct {
 	Result   string `json:"result"`
 }
 
+// ErrOptions is wrapped by the errors of Run about what it was asked to do; nothing was done then.
+var ErrOptions = errors.New("not usable")
+
 // Run migrates both databases. It returns what it did, also when it stops at an error.
 func Run(ctx context.Context, o Options) ([]Step, error) {
 	verifiers := make(map[string]string, len(o.Passwords))
 	for role, password := range o.Passwords {
 		verifier, err := scramVerifier(password)
 		if err != nil {
-			return nil, fmt.Errorf("password of %s: %w", role, err)
+			return nil, fmt.Errorf("password of %s: %w: %w", role, ErrOptions, err)
 		}
 		verifiers[role] = verifier
 	}
 	urls := map[string]string{Lockdb: o.LockdbURL, Paydb: o.PaydbURL}
+	for database, url := range urls {
+		if _, err := pgx.ParseConfig(url); err != nil {
+			return nil, fmt.Errorf("URL of %s: %w: not a PostgreSQL URL", database, ErrOptions) // the parse error may show the password
+		}
+	}
 	var steps []Step
 	for _, owner := range owners() {
 		result, err := applyOne(ctx, owner, urls[owner.database])
@@ -112,7 +120,7 @@ const connectTimeout = 5 * time.Second
 func connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("not a PostgreSQL URL") // the parse error may show the password
+		return nil, err
 	}
 	config.ConnectTimeout = connectTimeout
 	return pgx.ConnectConfig(ctx, config)
