@@ -43,26 +43,39 @@ func Body(c *gin.Context, v any) error { return BodyLimit(c, v, MaxBody) }
 
 // BodyLimit is Body with another bound, in bytes, for the one batch route.
 func BodyLimit(c *gin.Context, v any, limit int64) error {
-	data, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, limit))
+	data, err := readBody(c, limit)
 	if err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
-			return apierr.Field("body", "larger than %d bytes", limit)
-		}
-		return apierr.Field("body", "could not be read to its end")
+		return err
 	}
+	return decodeBody(data, v)
+}
+
+// OptionalBody is Body, but an absent body, however its length was announced, leaves v as it is.
+func OptionalBody(c *gin.Context, v any) error {
+	data, err := readBody(c, MaxBody)
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	return decodeBody(data, v)
+}
+
+func readBody(c *gin.Context, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, limit))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, apierr.Field("body", "larger than %d bytes", limit)
+	case err != nil:
+		return nil, apierr.Field("body", "could not be read to its end")
+	}
+	return data, nil
+}
+
+func decodeBody(data []byte, v any) error {
 	if err := strictjson.Decode(data, v); err != nil {
 		return apierr.Field("body", "%s", err.Error())
 	}
 	return nil
-}
-
-// OptionalBody is Body, but an absent body leaves v as it is.
-func OptionalBody(c *gin.Context, v any) error {
-	if c.Request.ContentLength == 0 {
-		return nil
-	}
-	return Body(c, v)
 }
 
 // FencingToken reads the X-Fencing-Token header: INVALID_TOKEN when it is absent, repeated or malformed.
