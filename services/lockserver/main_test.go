@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -100,12 +101,16 @@ func (l *eventLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// of lists the events of a name.
-func (l *eventLog) of(name string) []map[string]any {
+func (l *eventLog) all() []map[string]any {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return slices.Clone(l.lines)
+}
+
+// of lists the events of a name.
+func (l *eventLog) of(name string) []map[string]any {
 	var found []map[string]any
-	for _, line := range l.lines {
+	for _, line := range l.all() {
 		if line["event"] == name {
 			found = append(found, line)
 		}
