@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -95,12 +98,19 @@ func (c *Cluster) LockIsFree(t testing.TB, accountID string) bool {
 	return !lock.Held
 }
 
-// CheckInvariants fails the test for every finding of the invariant checker over the whole system.
-func (c *Cluster) CheckInvariants(t testing.TB) {
-	t.Helper()
-	requests, err := c.Stub.Requests(t.Context(), "")
-	require.NoError(t, err)
-	report, err := invariants.Check(t.Context(), c.Paydb, requests.Requests)
-	require.NoError(t, err)
-	require.Empty(t, report.Findings)
+// CheckInvariants returns an error that shows every finding of the invariant checker over the whole system.
+func (c *Cluster) CheckInvariants(ctx context.Context) error {
+	requests, err := c.Stub.Requests(ctx, "")
+	if err != nil {
+		return err
+	}
+	report, err := invariants.Check(ctx, c.Paydb, requests.Requests)
+	if err != nil {
+		return err
+	}
+	var all []error
+	for _, finding := range report.Findings {
+		all = append(all, fmt.Errorf("%+v", finding))
+	}
+	return errors.Join(all...)
 }

@@ -23,8 +23,7 @@ import (
 type Worker struct {
 	*local.Process
 	TaskQueue string
-
-	cluster *Cluster
+	Cluster   *Cluster
 }
 
 // NewWorker starts a worker process for this test alone and stops it when the test ends. env is added to
@@ -39,7 +38,7 @@ func (c *Cluster) NewWorkerOn(t testing.TB, taskQueue string, env ...string) *Wo
 	t.Helper()
 	process, err := c.StartWorker(t.Context(), "worker-"+uuid.NewString()[:8], append([]string{"TASK_QUEUE=" + taskQueue}, env...)...)
 	require.NoError(t, err)
-	w := &Worker{Process: process, TaskQueue: taskQueue, cluster: c}
+	w := &Worker{Process: process, TaskQueue: taskQueue, Cluster: c}
 	t.Cleanup(func() { require.NoError(t, process.Stop()) })
 	return w
 }
@@ -76,7 +75,7 @@ func (w *Worker) Begin(t testing.TB, payoutID string) client.WorkflowRun {
 // BeginAs is Begin under another workflow id.
 func (w *Worker) BeginAs(t testing.TB, workflowID, payoutID string) client.WorkflowRun {
 	t.Helper()
-	run, err := w.cluster.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+	run, err := w.Cluster.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
 		ID: workflowID, TaskQueue: w.TaskQueue,
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
@@ -112,7 +111,7 @@ func (c *Cluster) History(t testing.TB, run client.WorkflowRun) *historypb.Histo
 // Execute runs a payout to its end.
 func (w *Worker) Execute(t testing.TB, payoutID string) Result {
 	t.Helper()
-	return w.cluster.Await(t, w.Begin(t, payoutID))
+	return w.Cluster.Await(t, w.Begin(t, payoutID))
 }
 
 // Metrics scrapes a process: "name{labels}" as it stands in the exposition → value.

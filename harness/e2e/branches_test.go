@@ -34,7 +34,7 @@ type want struct {
 
 func verify(t *testing.T, w *cluster.Worker, r cluster.Result, expected want) cluster.Evidence {
 	t.Helper()
-	e := shared.Evidence(t, r.PayoutID)
+	e := w.Cluster.Evidence(t, r.PayoutID)
 	require.Equal(t, expected.outcome, r.Outcome, "%+v", r)
 	require.Equal(t, expected.state, e.State)
 	require.Equal(t, expected.state, r.State)
@@ -61,11 +61,11 @@ func verify(t *testing.T, w *cluster.Worker, r cluster.Result, expected want) cl
 	}
 	require.Equal(t, counts, w.Executed(t))
 	if expected.outcome != "contended" {
-		require.True(t, shared.LockIsFree(t, r.AccountID), "the lock is released on every branch")
+		require.True(t, w.Cluster.LockIsFree(t, r.AccountID), "the lock is released on every branch")
 		require.Positive(t, r.FencingToken)
 	}
 	require.Equal(t, e.Account.AccountID, r.AccountID)
-	record(t, r.Run)
+	record(t, w.Cluster, r.Run)
 	return e
 }
 

@@ -39,7 +39,9 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, shared.Close()) }()
-	return m.Run(), nil
+	code = m.Run()
+	// Whatever the tests did to it, the system as a whole must have kept every invariant.
+	return code, shared.CheckInvariants(context.Background())
 }
 
 func boot(ctx context.Context) (*cluster.Cluster, error) {

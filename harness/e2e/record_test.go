@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"railguard/harness/cluster"
 )
 
 // recordTo is where the histories of the runs are kept, for the replay tests of the workflow code. A
@@ -22,7 +24,7 @@ var identities = regexp.MustCompile(`"([a-zA-Z]*[iI]dentity)":\s*"[^"]*"`)
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-func record(t *testing.T, run client.WorkflowRun) {
+func record(t *testing.T, c *cluster.Cluster, run client.WorkflowRun) {
 	t.Helper()
 	if *recordTo == "" {
 		return
@@ -32,7 +34,7 @@ func record(t *testing.T, run client.WorkflowRun) {
 	if _, err := os.Stat(path); err == nil {
 		return
 	}
-	data, err := protojson.MarshalOptions{Indent: " "}.Marshal(shared.History(t, run))
+	data, err := protojson.MarshalOptions{Indent: " "}.Marshal(c.History(t, run))
 	require.NoError(t, err)
 	data = identities.ReplaceAll(data, []byte(`"$1": "recorded"`))
 	require.NoError(t, os.WriteFile(path, data, 0o644))

@@ -146,7 +146,7 @@ func TestBadInputIsRefusedAndNothingIsTouched(t *testing.T) {
 			run, err := shared.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: uuid.NewString(), TaskQueue: w.TaskQueue}, "ExecutePayout", input...)
 			require.NoError(t, err)
 			requireBadInput(t, run.Get(t.Context(), nil))
-			record(t, run)
+			record(t, shared, run)
 		})
 	}
 	t.Run("a payout that is not there", func(t *testing.T) {
