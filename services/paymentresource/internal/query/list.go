@@ -36,8 +36,13 @@ const (
 		WHERE (p.created_at, p.payout_id) > ({after}) ORDER BY p.created_at, p.payout_id LIMIT {limit}`
 )
 
-// statement is the list as SQL with its arguments; it reads one row more than the page holds.
-func statement(r paymentapi.ListPayoutsRequest, after position) (sql string, args []any) {
+// Statement is a list as one SQL statement with its arguments, for the pool and for whoever asks the database how it
+// would run it. It reads one row more than the page holds. VALIDATION_FAILED for a cursor that no page gave.
+func Statement(r paymentapi.ListPayoutsRequest) (sql string, args []any, err error) {
+	after, err := parseCursor(r.Cursor)
+	if err != nil {
+		return "", nil, apierr.Field("cursor", "not a cursor that a page gave")
+	}
 	argument := func(v any) string {
 		args = append(args, v)
 		return "$" + strconv.Itoa(len(args))
@@ -58,20 +63,19 @@ func statement(r paymentapi.ListPayoutsRequest, after position) (sql string, arg
 	}
 	return strings.NewReplacer("{filter}", filter,
 		"{after}", argument(after.createdAt)+"::timestamptz, "+argument(after.payoutID)+"::uuid",
-		"{limit}", strconv.Itoa(limit)).Replace(sql), args
+		"{limit}", argument(limit)).Replace(sql), args, nil
 }
 
-// Payouts reads one page, oldest first. VALIDATION_FAILED for a cursor that no page gave. A payout that moves on
+// Payouts reads one page, oldest first, with the errors of Statement. A payout that moves on
 // between two pages appears in neither, one, or both as its state then was: a sweep starts again from the first page.
 func (s *Store) Payouts(ctx context.Context, r paymentapi.ListPayoutsRequest) (*paymentapi.PayoutPage, error) {
-	after, err := parseCursor(r.Cursor)
+	sql, args, err := Statement(r)
 	if err != nil {
-		return nil, apierr.Field("cursor", "not a cursor that a page gave")
+		return nil, err
 	}
 	if r.OnePerAccount && r.AccountID != "" && r.Cursor != "" {
 		return &paymentapi.PayoutPage{Payouts: []paymentapi.Payout{}}, nil
 	}
-	sql, args := statement(r, after)
 	rows, err := s.Pool.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
