@@ -21,6 +21,25 @@ Exit codes:
 
 // Run parses args and does what they say; it returns the process's exit code, one of the Exit constants.
 func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	started := false
+	trackStart(root, &started)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	if !started { // cobra refused the arguments; its errors have no type
+		err = &inputError{err}
+	}
+	_, _ = fmt.Fprintln(errOut, "railguard:", describe(err))
+	return exitCode(err)
+}
+
+func newRoot() *cobra.Command {
 	root := group("railguard", "Execute payouts behind fencing tokens")
 	root.Long = rootHelp
 	root.AddGroup(
@@ -40,21 +59,7 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		}
 	}
 	root.AddCommand(processes()...)
-	root.SetArgs(args)
-	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(errOut)
-	started := false
-	trackStart(root, &started)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return ExitOK
-	}
-	if !started { // cobra refused the arguments; its errors have no type
-		err = &inputError{err}
-	}
-	_, _ = fmt.Fprintln(errOut, "railguard:", describe(err))
-	return exitCode(err)
+	return root
 }
 
 // group is a command that only holds others.
@@ -65,6 +70,8 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 		Args:          noSuchCommand,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+
+		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, _ = fmt.Fprint(cmd.ErrOrStderr(), cmd.UsageString(), "\n")
 			return badInput("which command?")

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 
@@ -265,4 +266,25 @@ func TestVersionInBothForms(t *testing.T) {
 	var b build
 	require.NoError(t, json.Unmarshal([]byte(got.out), &b))
 	require.NotEmpty(t, b.Version)
+}
+
+func TestTheDocumentNamesEveryCommandAndExitCode(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "cli.md"))
+	require.NoError(t, err)
+	document := string(data)
+	for line := range strings.Lines(exitCodesHelp) {
+		code, meaning, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		require.Contains(t, document, fmt.Sprintf("| %s | %s |", code, meaning))
+	}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		if !c.HasSubCommands() && c.IsAvailableCommand() {
+			require.Regexp(t, `(?m)^(### |\| .)`+c.CommandPath()+`\b`, document)
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot())
 }

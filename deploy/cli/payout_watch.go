@@ -54,7 +54,7 @@ recorded resolution ends. As JSON it prints one object a line.`,
 			return err
 		}
 		if payout.State != paymentapi.Posted {
-			return refused("the payout is %s: %s", payout.State, firstOf(payout.StateReason, "no reason was given"))
+			return refused("the payout is %s", payout.State)
 		}
 		return nil
 	}
