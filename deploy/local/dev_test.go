@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds what a test waits for; none needs nearly as long.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // devProcess is a running `railguard dev`, as a person would start it.
 type devProcess struct {
@@ -82,6 +82,13 @@ func runDev(t *testing.T, args ...string) *devProcess {
 // pointer is where the profile lies for commands in other shells.
 func (d *devProcess) pointer() string {
 	return filepath.Join(d.cache, "railguard", "dev-profile.json")
+}
+
+// railguard is a command in another shell of the same person.
+func (d *devProcess) railguard(args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Env = []string{"XDG_CACHE_HOME=" + d.cache, "HOME=" + d.cache}
+	return cmd
 }
 
 // wait returns how the command ended.
@@ -151,12 +158,23 @@ func TestKillingDevLeavesNoProcessAndItsDataUsable(t *testing.T) {
 	d := runDev(t, "--headless")
 	all := descendants(t, d.cmd.Process.Pid)
 	require.Greater(t, len(all), 10, "two databases with their own processes, Temporal, and the services")
+	p, err := profile.LoadFile(d.pointer())
+	require.NoError(t, err)
+	bearer, err := os.ReadFile(p.Tokens["operator2"])
+	require.NoError(t, err)
+	out, err := d.railguard("account", "create", "kept-eur", "--currency", "EUR", "--opening", "10.00").CombinedOutput()
+	require.NoError(t, err, string(out))
+
 	require.NoError(t, d.cmd.Process.Signal(syscall.SIGKILL))
 	require.Error(t, d.wait(t))
 	requireGone(t, all)
 
 	again := start(t, local.Options{DataDir: d.data, Headless: true})
-	require.Equal(t, "1", query(t, again.PaydbURL(), "SELECT 1"))
+	require.Equal(t, "kept-eur", query(t, again.PaydbURL(), "SELECT account_id FROM account WHERE kind = 'CUSTOMER'"))
+	require.Equal(t, string(bearer), again.Bearer("operator2"))
+	require.Equal(t, p.PaydbURL[:strings.LastIndex(p.PaydbURL, ":")], again.ReaderURL()[:strings.LastIndex(again.ReaderURL(), ":")], "the same password")
+	_, err = local.Start(t.Context(), local.Options{DataDir: d.data, Binary: binary})
+	require.ErrorContains(t, err, "another stack is running on "+d.data)
 }
 
 func TestInterruptEndsDevInOrder(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -42,12 +41,23 @@ func run(m *testing.M) int {
 func start(t *testing.T, o local.Options) *local.Stack {
 	t.Helper()
 	o.Binary, o.Volatile = binary, true
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	stack, err := local.Start(ctx, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, stack.Stop()) })
 	return stack
+}
+
+// stopAndExpectNothing stops the stack and looks for what may be left of it.
+func stopAndExpectNothing(t *testing.T, stack *local.Stack) {
+	t.Helper()
+	all := pids(stack)
+	require.NoError(t, stack.Stop())
+	for _, pid := range all {
+		require.Falsef(t, alive(pid), "process %d outlived Stop: %s", pid, commandLine(pid))
+	}
+	require.NoDirExists(t, stack.DataDir())
 }
 
 // pids are the process ids of everything that the stack runs.
@@ -62,37 +72,6 @@ func pids(stack *local.Stack) []int {
 }
 
 func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
-
-func TestStopLeavesNothingBehind(t *testing.T) {
-	t.Parallel()
-	stack := start(t, local.Options{Out: t.Output()})
-	running := pids(stack)
-	require.NoError(t, stack.Stop())
-	for _, pid := range running {
-		require.Falsef(t, alive(pid), "process %d outlived Stop", pid)
-	}
-	require.NoDirExists(t, stack.DataDir())
-}
-
-func TestDataFolderIsKept(t *testing.T) {
-	t.Parallel()
-	dir, err := os.MkdirTemp("", "railguard-kept-")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	require.NoError(t, os.Chmod(dir, 0o711))
-	ctx := context.Background()
-
-	first := start(t, local.Options{DataDir: dir, Headless: true})
-	_, err = local.Start(ctx, local.Options{DataDir: dir, Binary: binary})
-	require.ErrorContains(t, err, "another stack is running on "+dir)
-	query(t, first.PaydbURL(), "CREATE TABLE kept AS SELECT 7 AS n")
-	bearer := first.Bearer("operator2")
-	require.NoError(t, first.Stop())
-
-	second := start(t, local.Options{DataDir: dir, Headless: true})
-	require.Equal(t, "7", query(t, second.PaydbURL(), "SELECT n FROM kept"))
-	require.Equal(t, bearer, second.Bearer("operator2"))
-}
 
 func TestBusyPortIsNamedBeforeAnythingStarts(t *testing.T) {
 	t.Parallel()

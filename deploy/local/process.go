@@ -43,7 +43,7 @@ type Process struct {
 }
 
 const (
-	startTimeout = 60 * time.Second
+	startTimeout = 90 * time.Second
 	portTries    = 5
 )
 

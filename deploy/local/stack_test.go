@@ -109,6 +109,7 @@ func TestAStackPaysOut(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, stack.Bearer("operator2"), string(bearer))
 	})
+	stopAndExpectNothing(t, stack)
 }
 
 func TestProcessesCanBeKilledAndRestarted(t *testing.T) {
@@ -141,7 +142,7 @@ func TestProcessesCanBeKilledAndRestarted(t *testing.T) {
 	// A worker that is frozen when the stack stops must not hold it up, nor outlive it.
 	require.NoError(t, worker.Signal(syscall.SIGSTOP))
 	frozen := worker.PID()
-	require.NoError(t, stack.Stop())
+	stopAndExpectNothing(t, stack)
 	require.False(t, alive(frozen))
 }
 
