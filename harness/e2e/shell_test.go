@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"railguard/deploy/local"
 	"railguard/deploy/local/pgserver"
 	"railguard/harness/cluster"
+	"railguard/harness/faults"
 	"railguard/services/stubapi"
 )
 
@@ -80,16 +82,22 @@ func TestTheShellLinesOfTheDocumentation(t *testing.T) {
 // Starting an id that runs answers with the running one, unless one asks for a refusal.
 func TestStartingAPayoutThatRuns(t *testing.T) {
 	t.Parallel()
-	slow := int64(800)
-	payout := shared.NewPayout(t, shared.NewAccount(t, opening), amount, stubapi.Fault{Kind: stubapi.None, LatencyMillis: &slow})
-	w := shared.NewWorker(t)
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	w, payout, _ := interposed(t, "RAIL_PROXY_URL", "rail-proxy", "/submissions", func(string, string, *http.Request) faults.Verdict {
+		close(arrived)
+		<-goOn
+		return faults.Pass
+	}, "SUBMIT_BUDGET=15s")
 	run := w.Begin(t, payout)
-	awaitRailRequest(t, payout)
+	<-arrived
 	start := strings.NewReplacer("<queue>", w.TaskQueue, "<id>", payout).Replace(
 		`temporal workflow start --task-queue <queue> --type ExecutePayout --workflow-id payout-<id> --input '{"payoutId":"<id>"}' --output json `)
-	out, err := shell(t, start+"--fail-existing")
-	require.Error(t, err, out)
-	require.Contains(t, mustShell(t, start), run.GetRunID())
+	refused, err := shell(t, start+"--fail-existing")
+	again, errAgain := shell(t, start)
+	close(goOn)
+	require.Error(t, err, refused)
+	require.NoError(t, errAgain, again)
+	require.Contains(t, again, run.GetRunID())
 	verify(t, w, shared.Await(t, run), postedOnce)
 }
 
