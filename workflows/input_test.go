@@ -9,6 +9,8 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
+
+	"railguard/activities"
 )
 
 const payoutID = "0198a1b2-0000-7000-8000-000000000001"
@@ -78,6 +80,7 @@ func TestWhatEndsARunForGood(t *testing.T) {
 	require.ErrorAs(t, refused, &application)
 	require.Equal(t, "VALIDATION_FAILED", application.Type())
 	require.Equal(t, "of another account", application.Message())
-	require.NoError(t, permanent(temporal.NewApplicationError("reset", "NoAnswer")))
+	require.NoError(t, permanent(temporal.NewApplicationError("reset", activities.ErrorNoAnswer)))
+	require.NoError(t, permanent(temporal.NewNonRetryableApplicationError("a load balancer's 404", activities.ErrorBadAnswer, nil)))
 	require.NoError(t, permanent(errors.New("anything else")))
 }

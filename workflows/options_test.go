@@ -83,7 +83,7 @@ func TestHowOftenEachStepIsTried(t *testing.T) {
 func TestTheLeaseIsReckonedFromTheTryThatWasGranted(t *testing.T) {
 	scheduled := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	held := newLease(activities.AcquireResult{FencingToken: 7, TTLMillis: 30_000, SpentMillis: 4_000, ReserveMillis: 19_000}, scheduled)
-	at := func(d time.Duration) time.Time { return scheduled.Add(d) }
+	at := scheduled.Add
 	require.Equal(t, 30*time.Second, held.remaining(at(4*time.Second)), "waiting for the lock costs nothing")
 	require.Equal(t, 28*time.Second, held.remaining(at(6*time.Second)), "queueing does")
 	require.Equal(t, 9*time.Second, held.spare(at(6*time.Second)))

@@ -20,7 +20,7 @@ const (
 	OutcomeFailed    Outcome = "failed"    // the rail declined, or there were no funds
 	OutcomeAmbiguous Outcome = "ambiguous" // nobody knows; only a recorded resolution leads on
 	OutcomeFenced    Outcome = "fenced"    // a newer token was seen; another run has taken over
-	OutcomeAbandoned Outcome = "abandoned" // given up before the money could move; a later pass may go on
+	OutcomeAbandoned Outcome = "abandoned" // given up; a later pass goes on from what is recorded
 	OutcomeContended Outcome = "contended" // nothing was done
 )
 
@@ -113,8 +113,10 @@ func (e *execution) underLock(token fencing.Token, held lease) (ending, error) {
 		return ending{OutcomeFenced, claim.Reason}, nil
 	case activities.InsufficientFunds:
 		return ending{OutcomeFailed, claim.Reason}, nil
+	case activities.NotClaimable:
+		return ending{OutcomeContended, claim.Reason}, nil
 	}
-	return ending{OutcomeContended, claim.Reason}, nil
+	return e.handBack(token, OutcomeAbandoned, "the claim answered an outcome that is not known"), nil
 }
 
 // claimed goes on from a granted claim. Whatever was CLAIMED or RAIL_ACKED before is a recovery.

@@ -93,10 +93,11 @@ func unlessPermanent(err error, otherwise ending) (ending, error) {
 	return otherwise, nil
 }
 
-// permanent returns the error with which the run fails, of the same type, or nil.
+// permanent returns the error with which the run fails, of the same type, or nil. A bad answer is never
+// one: the service itself did not write it, so it refuses nothing.
 func permanent(err error) error {
 	var refused *temporal.ApplicationError
-	if errors.As(err, &refused) && refused.NonRetryable() {
+	if errors.As(err, &refused) && refused.NonRetryable() && refused.Type() != activities.ErrorBadAnswer {
 		return temporal.NewNonRetryableApplicationError(refused.Message(), refused.Type(), nil)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -50,7 +51,7 @@ func (e *execution) acquire() (held lease, contended string, err error) {
 		return lease{}, "", err
 	}
 	if grant.Outcome != activities.Granted || !grant.FencingToken.Valid() {
-		return lease{}, "contended: " + grant.Reason, nil
+		return lease{}, cmp.Or(grant.Reason, "no grant"), nil
 	}
 	e.token = grant.FencingToken
 	if span, ok := opentelemetry.SpanFromWorkflowContext(e.ctx); ok {
