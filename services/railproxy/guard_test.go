@@ -102,6 +102,7 @@ func TestAPresentedPayoutIsNeverPresentedAgainUnderANewerToken(t *testing.T) {
 	hold := newHeld()
 	rail := startRail(t, hold.answer(send(acknowledged)))
 	p := start(t, db, rail.url(), nil)
+	t.Cleanup(hold.release)
 	s := newSubmission(10)
 	answered := make(chan answer, 1)
 	go func() {

@@ -5,10 +5,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"railguard/deploy/local/pgserver"
@@ -37,8 +39,8 @@ func TestACallerThatHangsUpCancelsNothing(t *testing.T) {
 	db := newDatabase(t)
 	hold := newHeld()
 	rail := startRail(t, hold.answer(send(acknowledged)))
-	t.Cleanup(hold.release)
 	p := start(t, db, rail.url(), nil)
+	t.Cleanup(hold.release)
 	s := newSubmission(1)
 	ctx, hangUp := context.WithCancel(t.Context())
 	answered := p.begin(ctx, s)
@@ -60,8 +62,8 @@ func TestTheEndOfTheProcessWaitsForSubmissions(t *testing.T) {
 			db := newDatabase(t)
 			hold := newHeld()
 			rail := startRail(t, hold.answer(send(acknowledged)))
-			t.Cleanup(hold.release)
 			p := start(t, db, rail.url(), nil)
+			t.Cleanup(hold.release)
 			s := newSubmission(1)
 			ctx, hangUp := context.WithCancel(t.Context())
 			defer hangUp()
@@ -104,10 +106,18 @@ func ownDatabase(t *testing.T) *database {
 	return openDatabase(t, server, "rail")
 }
 
+// kill ends the server at once, and waits for its processes, which outlive it a little and may still answer.
 func (d *database) kill(t *testing.T) {
 	t.Helper()
+	rows, err := d.pool.Query(t.Context(), "SELECT pid FROM pg_stat_activity")
+	require.NoError(t, err)
+	backends, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	require.NoError(t, err)
 	require.NoError(t, d.server.Signal(syscall.SIGKILL))
 	<-d.server.Done()
+	require.Eventually(t, func() bool {
+		return !slices.ContainsFunc(backends, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
+	}, patience, glance)
 }
 
 func (p *proxy) ready() int {
@@ -119,7 +129,6 @@ func TestADatabaseThatDiesDuringTheCallGetsTheOutcomeAfterwards(t *testing.T) {
 	t.Parallel()
 	db := ownDatabase(t)
 	hold := newHeld()
-	t.Cleanup(hold.release)
 	read := make(chan struct{})
 	rail := startRail(t, hold.answer(func(conn net.Conn, nth int) bool {
 		send(acknowledged[:len(acknowledged)-1], acknowledged[len(acknowledged)-1:])(conn, nth)
@@ -129,6 +138,7 @@ func TestADatabaseThatDiesDuringTheCallGetsTheOutcomeAfterwards(t *testing.T) {
 		return false
 	}))
 	p := start(t, db, rail.url(), nil)
+	t.Cleanup(hold.release)
 	s := newSubmission(1)
 	answered := p.begin(t.Context(), s)
 	<-hold.arrived

@@ -76,7 +76,11 @@ func start(t *testing.T, db *database, railURL string, change func(*Config)) *pr
 	p := &proxy{t: t, base: "http://" + s.Addr(), http: contracttest.NewClient(t, "rail-proxy"), server: s, log: log, stop: stop, ended: ended}
 	t.Cleanup(func() {
 		stop()
-		<-ended
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Error("the process did not end") // a test that failed may have left a submission without its database
+		}
 		_ = log.Close()
 	})
 	return p
