@@ -23,6 +23,7 @@ import (
 	"railguard/deploy/local/pgserver"
 	"railguard/docs/contracts/contracttest"
 	"railguard/services/apierr"
+	"railguard/services/httpclient"
 	"railguard/services/httpserver"
 	"railguard/services/paymentapi"
 	"railguard/services/telemetry"
@@ -33,8 +34,8 @@ var pg *pgserver.Server
 
 const (
 	template        = "payment_template"
-	payappPassword  = "payapp"
-	reconPassword   = "reconciler"
+	payappPassword  = "payapp-password"
+	reconPassword   = "reconciler-password"
 	eventually      = 15 * time.Second
 	eventuallyEvery = 10 * time.Millisecond
 )
@@ -389,6 +390,14 @@ func (f *fixture) snapshot() string {
 		all.WriteString("\n--\n")
 	}
 	return all.String()
+}
+
+// typed is the typed client, as a caller would use it.
+func (f *fixture) typed(bearer string) *paymentapi.Client {
+	f.t.Helper()
+	client, err := paymentapi.NewClient(f.base, httpclient.Identity{Bearer: bearer})
+	require.NoError(f.t, err)
+	return client
 }
 
 // metric reads one series from the metrics page; false when it is absent.

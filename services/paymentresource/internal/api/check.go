@@ -103,13 +103,20 @@ func (p problems) evidence(field string, data json.RawMessage) {
 	}
 }
 
+// storableNumber keeps numbers within what both a float64 and a numeric of PostgreSQL hold.
+func storableNumber(s string) bool {
+	f, err := strconv.ParseFloat(s, 64)
+	digits, _, _ := strings.Cut(strings.ToLower(s), "e")
+	isZero := strings.Trim(digits, "-0.") == ""
+	return err == nil && len(s) <= 64 && (math.Abs(f) > 1e-300 || isZero && digits == s)
+}
+
 func storable(v any) bool {
 	switch v := v.(type) {
 	case string:
 		return !strings.ContainsRune(v, 0)
 	case json.Number:
-		f, err := strconv.ParseFloat(v.String(), 64)
-		return err == nil && (f == 0 || math.Abs(f) > 1e-300) && len(v) <= 64
+		return storableNumber(v.String())
 	case []any:
 		for _, element := range v {
 			if !storable(element) {

@@ -60,13 +60,13 @@ func (s *Store) Record(ctx context.Context, token fencing.Token, r Request) (sta
 		if status, err = write(ctx, tx, token, r, fence, submitted); err == nil && status == nil {
 			return store.ErrRollback
 		}
+		fresh = fresh || err == nil // also when the answer to this commit is lost, and the next run finds it made
 		return err
 	})
-	if err != nil || status != nil {
-		return status, true, err
+	if err == nil && status == nil {
+		status, err = s.judge(ctx, token, r)
 	}
-	status, err = s.judge(ctx, token, r)
-	return status, false, err
+	return status, fresh && err == nil, err
 }
 
 // write records the outcome; nil without an error means that a statement touched no row, and that the
