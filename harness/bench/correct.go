@@ -18,7 +18,7 @@ const maxRailLog = 10_000
 // wrongs says what is wrong with the payouts that were executed: fast and wrong is no speed. It believes the database and
 // the rail's log, not the workflows' results alone.
 func wrongs(ctx context.Context, s *system, executed int, outcomes map[workflows.Outcome]int) ([]string, error) {
-	var wrong []string
+	wrong := []string{}
 	if outcomes[workflows.OutcomePosted] != executed {
 		wrong = append(wrong, fmt.Sprintf("of %d payouts, the workflows report %v", executed, outcomes))
 	}

@@ -41,8 +41,7 @@ const (
 
 // explain reads where the time of the lone workflows went from their histories.
 func (m *measurement) explain(ctx context.Context) ([]Step, []Stall, error) {
-	var steps []Step
-	var stalls []Stall
+	steps, stalls := []Step{}, []Stall{}
 	for _, k := range []kind{payoutKind, bareKind} {
 		parts := &partition{times: map[string][]time.Duration{}, counts: map[string]int{}}
 		for _, run := range m.loneRuns[k] {

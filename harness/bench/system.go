@@ -95,7 +95,9 @@ func (s *system) build(ctx context.Context, profiled bool) (string, error) {
 	if profiled {
 		target = profiledPackage
 	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, target).CombinedOutput(); err != nil {
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, target)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // a static binary, as it is shipped
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w: %s", target, err, out)
 	}
 	return binary, nil
