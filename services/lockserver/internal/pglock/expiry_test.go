@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"railguard/services/lockserver/internal/lock"
@@ -170,13 +171,13 @@ func TestOnlyNewGrantsUseTokens(t *testing.T) {
 	require.Equal(t, g.Token+1, f.acquire(t, of("b")).Token)
 }
 
-// blocked starts do while another transaction holds the key's row, waits until do waits for it, calls meanwhile, and
-// lets go.
-func (f fixture) blocked(t *testing.T, do func(), meanwhile func()) {
+// blocked starts do while another transaction, which begins with the statement keep, keeps the key's row; it waits until do waits
+// for it, calls meanwhile, and lets go.
+func (f fixture) blocked(t *testing.T, keep string, do func(), meanwhile func(rival *pgx.Conn)) {
 	t.Helper()
 	ctx := context.Background()
-	holder := lockdbtest.Connect(t, databases.URL(f.db.Name))
-	_, err := holder.Exec(ctx, "BEGIN; SELECT FROM lock_entry WHERE lock_key = 'k' FOR UPDATE")
+	rival := lockdbtest.Connect(t, databases.URL(f.db.Name))
+	_, err := rival.Exec(ctx, "BEGIN; "+keep)
 	require.NoError(t, err)
 	done := make(chan struct{})
 	go func() {
@@ -184,11 +185,13 @@ func (f fixture) blocked(t *testing.T, do func(), meanwhile func()) {
 		do()
 	}()
 	f.awaitBlocked(t)
-	meanwhile()
-	_, err = holder.Exec(ctx, "COMMIT")
+	meanwhile(rival)
+	_, err = rival.Exec(ctx, "COMMIT")
 	require.NoError(t, err)
 	<-done
 }
+
+const keepRow = "SELECT FROM lock_entry WHERE lock_key = 'k' FOR UPDATE"
 
 // awaitBlocked waits until a statement of the server's role waits for a lock.
 func (f fixture) awaitBlocked(t *testing.T) {
@@ -219,7 +222,7 @@ func TestALeaseIsJudgedOnceTheRowIsLocked(t *testing.T) {
 			f := newFixture(t)
 			g := f.acquire(t, of("a"))
 			var err error
-			f.blocked(t, func() { err = do(f, g) }, func() { f.clock.pass(ttl) })
+			f.blocked(t, keepRow, func() { err = do(f, g) }, func(*pgx.Conn) { f.clock.pass(ttl) })
 			require.ErrorIs(t, err, lock.ErrLost, "the lease lapsed while the statement waited")
 		})
 	}
@@ -229,12 +232,42 @@ func TestALeaseIsJudgedOnceTheRowIsLocked(t *testing.T) {
 		g := f.acquire(t, of("a"))
 		var again lock.Grant
 		var err error
-		f.blocked(t, func() { again, err = f.Acquire(context.Background(), of("a")) }, func() { f.clock.pass(ttl) })
+		f.blocked(t, keepRow, func() { again, err = f.Acquire(context.Background(), of("a")) }, func(*pgx.Conn) { f.clock.pass(ttl) })
 		require.NoError(t, err)
 		require.Greater(t, again.Token, g.Token)
 		require.Equal(t, again.AcquiredAt.Add(ttl), again.ExpiresAt)
 		require.Equal(t, g.AcquiredAt.Add(ttl), again.AcquiredAt, "granted when the row was locked, not when it was asked for")
 	})
+}
+
+// A statement that waits for a row has perhaps minted already. While it waits, others are granted higher tokens and
+// give the key back; then it must not be granted the token from before.
+func TestATokenIsMintedOnceTheRowIsLocked(t *testing.T) {
+	t.Parallel()
+	const grantAndFree = "UPDATE lock_entry SET fencing_token = nextval('fencing_token_seq'), owner_id = NULL WHERE lock_key = 'k' RETURNING fencing_token"
+	for name, keep := range map[string]string{
+		"key that was granted before": keepRow,
+		"first acquirers of a new key": `INSERT INTO lock_entry (lock_key, owner_id, fencing_token, ttl, acquired_at, expires_at)
+			VALUES ('k', 'rival', nextval('fencing_token_seq'), '1 minute', clock_timestamp(), clock_timestamp() + interval '1 hour')`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			if keep == keepRow {
+				g := f.acquire(t, of("a"))
+				_, err := f.Release(t.Context(), "k", g.Token)
+				require.NoError(t, err)
+			}
+			var g lock.Grant
+			var err error
+			var rivals int64
+			f.blocked(t, keep, func() { g, err = f.Acquire(context.Background(), of("b")) }, func(rival *pgx.Conn) {
+				require.NoError(t, rival.QueryRow(context.Background(), grantAndFree).Scan(&rivals))
+			})
+			require.NoError(t, err)
+			require.Greater(t, int64(g.Token), rivals)
+		})
+	}
 }
 
 func TestATakeoverSeesTheHeartbeatThatCameWhileItWaited(t *testing.T) {
@@ -245,7 +278,7 @@ func TestATakeoverSeesTheHeartbeatThatCameWhileItWaited(t *testing.T) {
 	in := of("a")
 	in.SessionID, in.TTL = s.ID, time.Hour
 	g := f.acquire(t, in)
-	f.blocked(t, func() { _, err = f.Acquire(context.Background(), of("b")) }, func() {
+	f.blocked(t, keepRow, func() { _, err = f.Acquire(context.Background(), of("b")) }, func(*pgx.Conn) {
 		f.clock.pass(ttl / 2)
 		_, beat := f.Heartbeat(context.Background(), "a", s.ID)
 		require.NoError(t, beat)

@@ -54,8 +54,8 @@ func firstAcquirersRace(t *testing.T, h Harness) {
 // stress lets 16 clients fight for one key and returns the tokens in the order in which they were granted: each
 // is noted while its grant lives.
 func stress(t *testing.T, h Harness, whileHeld func(client, grants int, g lock.Grant) error) []fencing.Token {
-	const clients, enough = 16, 600
-	deadline := time.Now().Add(5 * time.Second)
+	const clients, enough = 16, 2000
+	deadline := time.Now().Add(8 * time.Second)
 	var mu sync.Mutex
 	var tokens []fencing.Token
 	done := func() bool {
