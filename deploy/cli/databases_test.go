@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
@@ -54,17 +55,19 @@ func execSQL(t *testing.T, url, sql string) {
 
 func TestCheckShowsTheOffendingRowsAndSaysSoInItsExitCode(t *testing.T) {
 	t.Parallel()
-	pg := server(t)
-	_, err := migrate.Run(t.Context(), migrate.Options{LockdbURL: pg.URL("lockdb"), PaydbURL: pg.URL("paydb"),
-		Passwords: map[string]string{"reconciler": "only-reads"}})
+	theSystem(t)
+	database := "corrupted_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	pg := running.stack.PayDB()
+	require.NoError(t, pg.CreateDatabase(t.Context(), database, ""))
+	_, err := migrate.Run(t.Context(), migrate.Options{LockdbURL: running.stack.LockdbURL(), PaydbURL: pg.URL(database)})
 	require.NoError(t, err)
-	path := saveProfile(t, &profile.Profile{PaydbURL: pg.RoleURL("paydb", "reconciler", "only-reads")})
+	path := saveProfile(t, &profile.Profile{PaydbURL: pg.URL(database)})
 
 	got := run(t, "check", "--profile", path)
 	require.Equal(t, ExitOK, got.code, got.err)
 	require.Contains(t, got.err, "no evidence")
 
-	execSQL(t, pg.URL("paydb"), `INSERT INTO account (account_id, kind, currency, balance_minor) VALUES ('out-of-thin-air', 'CUSTOMER', 'EUR', 500)`)
+	execSQL(t, pg.URL(database), `INSERT INTO account (account_id, kind, currency, balance_minor) VALUES ('out-of-thin-air', 'CUSTOMER', 'EUR', 500)`)
 	got = run(t, "check", "--profile", path)
 	require.Equal(t, ExitViolated, got.code, got.err)
 	require.Contains(t, got.out, "INV-03 balance-is-entries: ")

@@ -96,6 +96,15 @@ func TestImportOfAFileWithBadRowsImportsNothing(t *testing.T) {
 	require.Equal(t, []string{"3", account + "-a"}, row(t, table.out, "3")[:2])
 }
 
+func TestImportOfAnEmptyFileSaysSo(t *testing.T) {
+	t.Parallel()
+	s := theSystem(t)
+	got := s.run("payout", "import", "-")
+	require.Equal(t, ExitBadInput, got.code)
+	require.Contains(t, got.err, "the file is empty")
+	require.Empty(t, got.out)
+}
+
 func TestImportOfManyRowsChecksTheLastBeforeItWritesTheFirst(t *testing.T) {
 	t.Parallel()
 	s := theSystem(t)
