@@ -42,47 +42,45 @@ type classification struct {
 	name   string
 	answer answering
 	want   apierr.Code // "" for the acknowledged 200
+	silent bool        // the rail's timeout has to pass
 }
 
 func acknowledgements() []classification {
 	chunked := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 	return []classification{
-		{"acknowledged", send(acknowledged), ""},
-		{"acknowledged with 201", send(response(201, acceptedBody)), ""},
-		{"acknowledged in pieces", send(acknowledged[:9], acknowledged[9:70], acknowledged[70:]), ""},
-		{"acknowledged in chunks", send(chunked, "10\r\n"+acceptedBody[:16]+"\r\n", fmt.Sprintf("%x\r\n", len(acceptedBody)-16)+acceptedBody[16:]+"\r\n0\r\n\r\n"), ""},
-		{"acknowledged, ended by closing", send("HTTP/1.1 200 OK\r\n\r\n" + acceptedBody), ""},
-		{"acknowledged with more fields", send(response(200, `{"status":"ACCEPTED","railReference":"RAIL-1","at":{"zone":"UTC"}}`)), ""},
-		{"acknowledged and kept open", silent(response(200, acceptedBody)), ""},
-		{"declined", send(response(402, `{"status":"DECLINED"}`)), apierr.Rejected},
-		{"declined without a body", send(response(402, "")), apierr.Rejected},
+		{name: "acknowledged", answer: send(acknowledged)},
+		{name: "acknowledged with 201", answer: send(response(201, acceptedBody))},
+		{name: "acknowledged in pieces", answer: send(acknowledged[:9], acknowledged[9:70], acknowledged[70:])},
+		{name: "acknowledged in chunks", answer: send(chunked, "10\r\n"+acceptedBody[:16]+"\r\n", fmt.Sprintf("%x\r\n", len(acceptedBody)-16)+acceptedBody[16:]+"\r\n0\r\n\r\n")},
+		{name: "acknowledged, ended by closing", answer: send("HTTP/1.1 200 OK\r\n\r\n" + acceptedBody)},
+		{name: "acknowledged with more fields", answer: send(response(200, `{"status":"ACCEPTED","railReference":"RAIL-1","at":{"zone":"UTC"}}`))},
+		{name: "acknowledged and kept open", answer: silent(response(200, acceptedBody))},
+		{name: "declined", answer: send(response(402, `{"status":"DECLINED"}`)), want: apierr.Rejected},
+		{name: "declined without a body", answer: send(response(402, "")), want: apierr.Rejected},
 	}
 }
 
 func ambiguities() []classification {
 	rows := []classification{
-		{"two acknowledgements in one body", send(response(200, acceptedBody+"\n"+acceptedBody)), ""},
-		{"two answers", send(response(200, acceptedBody) + response(200, acceptedBody)), ""},
-		{"two answers, the second later", send(response(200, acceptedBody), response(200, acceptedBody)), ""},
-		{"declined, then acknowledged", send(response(402, "{}") + response(200, acceptedBody)), ""},
-		{"declined, truncated", send("HTTP/1.1 402 X\r\nContent-Length: 20\r\n\r\n{"), ""},
-		{"acknowledgement truncated", send(acknowledged[:len(acknowledged)-5]), ""},
-		{"acknowledgement truncated, ended by closing", send("HTTP/1.1 200 OK\r\n\r\n" + acceptedBody[:20]), ""},
-		{"chunk truncated", send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2e\r\n" + acceptedBody[:10]), ""},
-		{"last chunk missing", send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2e\r\n" + acceptedBody + "\r\n"), ""},
-		{"header truncated", send("HTTP/1.1 200 OK\r\nContent-Le"), ""},
-		{"status line only", send("HTTP/1.1 200"), ""},
-		{"not HTTP", send("ACCEPTED RAIL-1\n"), ""},
-		{"two lengths", send("HTTP/1.1 200 OK\r\nContent-Length: 46\r\nContent-Length: 3\r\n\r\n" + acceptedBody), ""},
-		{"an interim answer only", send("HTTP/1.1 100 Continue\r\n\r\n"), ""},
-		{"switching protocols", send("HTTP/1.1 101 X\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"), ""},
-		{"no content", send("HTTP/1.1 204 X\r\n\r\n"), ""},
-		{"endless header", send("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 80<<10) + "\r\n\r\n" + acceptedBody), ""},
-		{"body too large", send(response(200, `{"status":"ACCEPTED","railReference":"RAIL-1","x":"`+strings.Repeat("x", 20<<10)+`"}`)), ""},
-		{"closed without an answer", func(net.Conn, int) bool { return false }, ""},
-		{"reset", reset, ""},
-		{"no answer in time", silent(), ""},
-		{"half an answer in time", silent(acknowledged[:len(acknowledged)-5]), ""},
+		{name: "two acknowledgements in one body", answer: send(response(200, acceptedBody+"\n"+acceptedBody))},
+		{name: "two answers", answer: send(response(200, acceptedBody) + response(200, acceptedBody))},
+		{name: "declined, then acknowledged", answer: send(response(402, "{}") + response(200, acceptedBody))},
+		{name: "declined, truncated", answer: send("HTTP/1.1 402 X\r\nContent-Length: 20\r\n\r\n{")},
+		{name: "acknowledgement truncated", answer: send(acknowledged[:len(acknowledged)-5])},
+		{name: "acknowledgement truncated, ended by closing", answer: send("HTTP/1.1 200 OK\r\n\r\n" + acceptedBody[:20])},
+		{name: "chunk truncated", answer: send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2e\r\n" + acceptedBody[:10])},
+		{name: "last chunk missing", answer: send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2e\r\n" + acceptedBody + "\r\n")},
+		{name: "header truncated", answer: send("HTTP/1.1 200 OK\r\nContent-Le")},
+		{name: "status line only", answer: send("HTTP/1.1 200")},
+		{name: "not HTTP", answer: send("ACCEPTED RAIL-1\n")},
+		{name: "two lengths", answer: send("HTTP/1.1 200 OK\r\nContent-Length: 46\r\nContent-Length: 3\r\n\r\n" + acceptedBody)},
+		{name: "an interim answer only", answer: send("HTTP/1.1 100 Continue\r\n\r\n")},
+		{name: "switching protocols", answer: send("HTTP/1.1 101 X\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n")},
+		{name: "no content", answer: send("HTTP/1.1 204 X\r\n\r\n")},
+		{name: "endless header", answer: send("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 80<<10) + "\r\n\r\n" + acceptedBody)},
+		{name: "body too large", answer: send(response(200, `{"status":"ACCEPTED","railReference":"RAIL-1","x":"`+strings.Repeat("x", 20<<10)+`"}`))},
+		{name: "closed without an answer", answer: func(net.Conn, int) bool { return false }},
+		{name: "reset", answer: reset},
 	}
 	for name, body := range map[string]string{
 		"empty body":               "",
@@ -102,16 +100,19 @@ func ambiguities() []classification {
 		"the reference twice":      `{"status":"ACCEPTED","railReference":"RAIL-1","railReference":"RAIL-2"}`,
 		"trailing data":            acceptedBody + "x",
 	} {
-		rows = append(rows, classification{"200 with " + name, send(response(200, body)), ""})
+		rows = append(rows, classification{name: "200 with " + name, answer: send(response(200, body))})
 	}
 	for _, status := range []int{300, 400, 401, 403, 404, 408, 409, 410, 422, 425, 429, 500, 501, 502, 503, 504, 599} {
-		rows = append(rows, classification{fmt.Sprintf("status %d", status), send(response(status, acceptedBody, "Retry-After: 0")), ""})
+		rows = append(rows, classification{name: fmt.Sprintf("status %d", status), answer: send(response(status, acceptedBody, "Retry-After: 0"))})
 	}
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		rows = append(rows, classification{fmt.Sprintf("redirect %d", status), func(conn net.Conn, nth int) bool {
+		rows = append(rows, classification{name: fmt.Sprintf("redirect %d", status), answer: func(conn net.Conn, nth int) bool {
 			return send(response(status, acceptedBody, "Location: http://"+conn.LocalAddr().String()+"/submit"))(conn, nth)
-		}, ""})
+		}})
 	}
+	rows = append(rows,
+		classification{name: "no answer in time", answer: silent(), silent: true},
+		classification{name: "half an answer in time", answer: silent(acknowledged[:len(acknowledged)-5]), silent: true})
 	for i := range rows {
 		rows[i].want = apierr.RailAmbiguous
 	}
@@ -128,8 +129,8 @@ func TestEveryAnswerOfTheRailHasOneMeaningAndOneRequest(t *testing.T) {
 			t.Parallel()
 			rail := startRail(t, c.answer)
 			p := start(t, db, rail.url(), func(cfg *Config) {
-				if c.want == apierr.RailAmbiguous {
-					cfg.RailTimeout = 700 * time.Millisecond
+				if c.silent {
+					cfg.RailTimeout = 1500 * time.Millisecond
 				}
 			})
 			s := newSubmission(1)

@@ -57,7 +57,7 @@ func tokensFile(t *testing.T) string {
 func start(t *testing.T, db *database, railURL string, change func(*Config)) *proxy {
 	t.Helper()
 	cfg := Config{ListenAddr: "127.0.0.1:0", DatabaseURL: db.roleURL("railapp"), DBPool: 8, RailURL: railURL,
-		RailTimeout: 8 * time.Second, FencingEnabled: true, AuthTokensFile: tokensFile(t)}
+		RailTimeout: time.Minute, FencingEnabled: true, AuthTokensFile: tokensFile(t)}
 	if change != nil {
 		change(&cfg)
 	}

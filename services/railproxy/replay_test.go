@@ -143,7 +143,7 @@ func TestTheTypedClientReadsWhatTheProxyWrites(t *testing.T) {
 	info, err := resolver.Info(ctx)
 	require.NoError(t, err)
 	require.True(t, info.FencingEnabled)
-	require.EqualValues(t, 8000, info.RailTimeoutMillis)
+	require.EqualValues(t, 60_000, info.RailTimeoutMillis)
 
 	var refused *apierr.Error
 	_, err = executor.RaiseFence(ctx, "run-2", s.Account, fencing.RaiseRequest{Floor: 10, Reason: "test"})

@@ -185,6 +185,7 @@ func readAnswer(conn net.Conn, deadline time.Time) Result {
 	if err != nil {
 		return unknown("no answer: %v", err)
 	}
+	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody+1))
 	switch {
 	case err != nil:

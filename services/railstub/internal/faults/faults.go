@@ -123,7 +123,8 @@ func (b *Behaviour) Add(f stubapi.Fault) bool {
 	if len(kept) == MaxFaults {
 		return false
 	}
-	b.inForce.Faults = append(kept, f)
+	kept = append(kept, f)
+	b.inForce.Faults = kept
 	b.index()
 	return true
 }
