@@ -34,6 +34,7 @@ invariants hold. The system stays up until Ctrl-C, so that the payouts can be lo
 		Args: cobra.NoArgs,
 	}
 	flags.add(c)
+	c.Flags().BoolVar(&flags.options.Headless, "headless", false, "start no web UI")
 	_ = c.Flags().MarkHidden("data-dir") // a demonstration starts from nothing
 	c.Flags().BoolVar(&exit, "exit", false, "end by itself; the exit code says whether everything came out as expected")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -103,7 +104,10 @@ func (d *demonstration) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(d.out, "\n%s\nweb UI: %s\n", report, d.stack.UIURL()) // what is wrong is in the error too
+	_, _ = fmt.Fprintf(d.out, "\n%s", report) // what is wrong is in the error too
+	if ui := d.stack.UIURL(); ui != "" {
+		_, _ = fmt.Fprintf(d.out, "\nweb UI: %s\n", ui)
+	}
 	if !report.OK() {
 		return fmt.Errorf("%w: %d of %d checks failed", errViolated, len(report.Findings), len(report.Checks))
 	}

@@ -92,7 +92,7 @@ func announce(stack *local.Stack) (func() error, error) {
 	nothing := func() error { return nil }
 	path, err := profile.DefaultPath()
 	if err != nil {
-		return nothing, nil // an account without a home: other shells name the profile themselves
+		return nothing, nil //nolint:nilerr // an account without a home: other shells name the profile themselves
 	}
 	mine := stack.Profile()
 	if err := mine.Save(path); err != nil {

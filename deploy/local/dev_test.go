@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -18,6 +19,8 @@ import (
 
 	"railguard/deploy/local"
 	"railguard/deploy/local/profile"
+	"railguard/services/paymentapi"
+	"railguard/services/stubapi"
 )
 
 // patience bounds what a test waits for; none needs nearly as long.
@@ -223,4 +226,50 @@ func TestDevNamesABusyPortAndItsFlag(t *testing.T) {
 	entries, err := os.ReadDir(data)
 	require.NoError(t, err)
 	require.Empty(t, entries, "nothing was started or written")
+}
+
+func TestASecondInterruptDoesNotWaitForWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	d := runDev(t, "--headless", "--env", "rail-proxy:RAIL_TIMEOUT=40s",
+		"--env", "worker:SUBMIT_BUDGET=41s", "--env", "worker:PAYOUT_LOCK_TTL=60s", "--env", "worker:LOCK_SAFETY_MARGIN=0.1")
+	p, err := profile.LoadFile(d.pointer())
+	require.NoError(t, err)
+	stub, err := stubapi.NewClient(p.RailStub)
+	require.NoError(t, err)
+	late := int64(35_000)
+	require.NoError(t, stub.SetFaults(t.Context(), stubapi.Faults{Faults: []stubapi.Fault{{Kind: stubapi.Hang, LatencyMillis: &late}}}))
+	run := func(args ...string) string {
+		out, err := d.railguard(args...).Output()
+		require.NoError(t, err)
+		return string(out)
+	}
+	run("account", "create", "slow-eur", "--currency", "EUR", "--opening", "10.00")
+	var payout paymentapi.Payout
+	require.NoError(t, json.Unmarshal([]byte(run("payout", "create", "--account", "slow-eur", "--amount", "1.00", "--currency", "EUR",
+		"--beneficiary", "b-1", "--external-ref", "slow-1", "--output", "json")), &payout))
+	run("payout", "run", payout.PayoutID, "--no-wait")
+	require.Eventually(t, func() bool {
+		log, err := stub.Requests(t.Context(), payout.PayoutID)
+		return err == nil && len(log.Requests) == 1
+	}, patience, 20*time.Millisecond)
+
+	all := descendants(t, d.cmd.Process.Pid)
+	require.NoError(t, d.cmd.Process.Signal(os.Interrupt))
+	require.Eventually(t, func() bool { return strings.Contains(d.output.String(), "stopping worker") }, patience, 20*time.Millisecond)
+	require.NoError(t, d.cmd.Process.Signal(os.Interrupt))
+	require.Error(t, d.wait(t), "an orderly end is code 0")
+	require.Contains(t, d.output.String(), "interrupted again")
+	requireGone(t, all)
+}
+
+func TestTheDemonstrationComesOutAsExpected(t *testing.T) {
+	t.Parallel()
+	cache := folder(t)
+	cmd := exec.Command(binary, "demo", "--exit", "--free-ports", "--headless")
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache, "HOME="+cache)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Equal(t, 30, strings.Count(string(out), " demo-00"), string(out))
+	require.Contains(t, string(out), "RAIL_AMBIGUOUS")
+	require.Contains(t, string(out), "INV-02")
 }
