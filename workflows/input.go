@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
+	"railguard/services/apierr"
 	"railguard/services/strictjson"
 )
 
@@ -73,4 +74,18 @@ func validAccount(id string) bool {
 		}
 	}
 	return true
+}
+
+// aboutInput turns a refusal of what the run was started with, a payout that does not exist or one of
+// another account than the named one, into the error of a bad input. Any other error stays as it is.
+func aboutInput(err error) error {
+	var refused *temporal.ApplicationError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	switch apierr.Code(refused.Type()) {
+	case apierr.NotFound, apierr.ValidationFailed:
+		return temporal.NewNonRetryableApplicationError(bounded("input: "+refused.Message()), ErrorBadInput, nil)
+	}
+	return err
 }

@@ -84,3 +84,14 @@ func TestWhatEndsARunForGood(t *testing.T) {
 	require.NoError(t, permanent(temporal.NewNonRetryableApplicationError("a load balancer's 404", activities.ErrorBadAnswer, nil)))
 	require.NoError(t, permanent(errors.New("anything else")))
 }
+
+func TestWhatIsWrongWithTheInputAlthoughItIsWellFormed(t *testing.T) {
+	for code, kind := range map[string]string{"NOT_FOUND": ErrorBadInput, "VALIDATION_FAILED": ErrorBadInput, "FORBIDDEN": "FORBIDDEN"} {
+		var refused *temporal.ApplicationError
+		require.ErrorAs(t, permanent(aboutInput(temporal.NewNonRetryableApplicationError("why", code, nil))), &refused)
+		require.Equal(t, kind, refused.Type())
+		require.Contains(t, refused.Message(), "why")
+	}
+	unanswered := temporal.NewApplicationError("reset", activities.ErrorNoAnswer)
+	require.Equal(t, unanswered, aboutInput(unanswered))
+}

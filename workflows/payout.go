@@ -72,7 +72,7 @@ type ending struct {
 func (e *execution) run() (ending, error) {
 	if e.accountID == "" {
 		if err := e.load(); err != nil {
-			return unlessPermanent(err, ending{OutcomeContended, "the payout could not be read: " + short(err)})
+			return unlessPermanent(aboutInput(err), ending{OutcomeContended, "the payout could not be read: " + short(err)})
 		}
 	}
 	if e.cancelled() {
@@ -101,7 +101,7 @@ func (e *execution) underLock(token fencing.Token, held lease) (ending, error) {
 	}
 	claim, err := e.claim(token, remaining)
 	if err != nil {
-		if refused := permanent(err); refused != nil {
+		if refused := permanent(aboutInput(err)); refused != nil {
 			return ending{}, refused
 		}
 		return e.handBack(token, OutcomeAbandoned, "the claim was not answered: "+short(err)), nil
