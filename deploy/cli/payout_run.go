@@ -124,6 +124,9 @@ func explain(err error) error {
 	var application *temporal.ApplicationError
 	if errors.As(err, &application) {
 		said := errors.New(application.Message())
+		if application.Type() == workflows.ErrorBadInput { // such as a payout that does not exist
+			return &inputError{said}
+		}
 		code := apierr.Code(application.Type())
 		if _, known := apierr.Lookup(code); known && exitCodeOf(code) == ExitRefused {
 			return &refusedError{said}

@@ -222,7 +222,7 @@ func TestRunTellsEveryOutcome(t *testing.T) {
 	require.Contains(t, got.err, "RAIL_AMBIGUOUS")
 	nobody := uuid.NewString()
 	got = s.run("payout", "run", nobody)
-	require.Equal(t, ExitRefused, got.code, got.err)
+	require.Equal(t, ExitBadInput, got.code, got.err)
 	require.Contains(t, got.err, "NOT_FOUND")
 	require.Equal(t, ExitRefused, s.run("payout", "get", nobody).code)
 }
