@@ -36,7 +36,7 @@ const (
 	template        = "payment_template"
 	payappPassword  = "payapp-password"
 	reconPassword   = "reconciler-password"
-	eventually      = 15 * time.Second
+	eventually      = 30 * time.Second
 	eventuallyEvery = 10 * time.Millisecond
 )
 

@@ -55,14 +55,13 @@ func TestNoLabelCarriesWhatComesFromOutside(t *testing.T) {
 	}
 }
 
+// Not in parallel: the client keeps to the timeouts of production.
 func TestTypedClientSpeaksToTheService(t *testing.T) {
-	t.Parallel()
 	f := start(t)
 	f.account("acc", 1000)
 	p := f.payout("acc", 10)
 	ctx := t.Context()
-	client := func(bearer string) *paymentapi.Client { return f.typed(bearer) }
-	executor, operator, resolver, intake := client("executor"), client("alice"), client("resolver"), client("intake")
+	executor, operator, resolver, intake := f.typed("executor"), f.typed("alice"), f.typed("resolver"), f.typed("intake")
 
 	claim, err := executor.Claim(ctx, 1, "run-1", p.PayoutID, paymentapi.ClaimRequest{AccountID: "acc", ExpectedState: paymentapi.Claimable})
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ var (
 	fundingMadeSQL string
 )
 
-// OpeningRef is the external reference of an account's opening funding is this and the account id.
+// OpeningRef begins the external reference of an account's opening funding; the account id follows.
 const OpeningRef = "opening:"
 
 // ReservedPrefixes begin the ids of clearing accounts: clearing.EUR stands against payouts, funding.EUR against fundings.
