@@ -46,8 +46,9 @@ bench: build tool-temporal postgres ## payouts/s and latency against bare workfl
 negative-controls: tool-temporal postgres ## break the product on purpose, in copies: a named test must go red for each
 	./harness/negative-controls.sh
 
+# With other flags than the tests' everything would be compiled twice.
 build: ## build bin/railguard
-	@CGO_ENABLED=0 go build -trimpath -o $(BIN) .
+	@go build -o $(BIN) .
 
 # tool NAME, PACKAGE@VERSION builds .tools/bin/NAME unless it is that version already.
 define tool
