@@ -44,7 +44,7 @@ bench: build tool-temporal postgres ## payouts/s and latency against bare workfl
 	go run ./harness/bench
 
 negative-controls: tool-temporal postgres ## break the product on purpose, in copies: a named test must go red for each
-	./harness/negative-controls.sh
+	go run ./harness/negative
 
 # With other flags than the tests' everything would be compiled twice.
 build: ## build bin/railguard

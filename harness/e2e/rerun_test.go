@@ -146,6 +146,7 @@ func TestBadInputIsRefusedAndNothingIsTouched(t *testing.T) {
 			run, err := shared.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: uuid.NewString(), TaskQueue: w.TaskQueue}, "ExecutePayout", input...)
 			require.NoError(t, err)
 			requireBadInput(t, run.Get(t.Context(), nil))
+			requireUntouched(t, payout)
 			record(t, shared, run)
 		})
 	}
@@ -167,12 +168,15 @@ func TestBadInputIsRefusedAndNothingIsTouched(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, account.Fence, "the fence of an account whose payout it is not stays where it was")
 		require.True(t, shared.LockIsFree(t, other))
+		requireUntouched(t, payout)
 	})
-	t.Cleanup(func() {
-		e := shared.Evidence(t, payout)
-		require.Equal(t, "PENDING", e.State)
-		require.Empty(t, e.Claims)
-	})
+}
+
+func requireUntouched(t *testing.T, payout string) {
+	t.Helper()
+	e := shared.Evidence(t, payout)
+	require.Equal(t, "PENDING", e.State)
+	require.Empty(t, e.Claims)
 }
 
 func requireBadInput(t *testing.T, err error) {
