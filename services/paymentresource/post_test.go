@@ -196,3 +196,18 @@ func TestPostKeepsAFundingThatCameBetween(t *testing.T) {
 	require.EqualValues(t, 1490, posting.BalanceMinor)
 	f.sound()
 }
+
+// The two times are readings of another database's clock. One that was set back in between is no reason to leave the
+// ledger behind the money.
+func TestPostWhenTheRailsClockWentBack(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.account("a", 1000)
+	p := f.payout("a", 10)
+	f.claimed(p, 1)
+	ack := acknowledgement("r-1")
+	ack.SubmittedAt, ack.ResolvedAt = ack.ResolvedAt, ack.SubmittedAt
+	var posting paymentapi.Posting
+	f.post(p, 1, ack).into(http.StatusOK, &posting)
+	require.Equal(t, paymentapi.Posted, posting.State)
+}
