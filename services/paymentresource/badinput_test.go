@@ -63,7 +63,7 @@ func endpoints() []endpoint {
 			body: map[string]any{"railReference": "r", "submissionId": somebody, "railOutcome": "ACKED",
 				"submittedAt": "2026-03-01T12:00:00Z", "resolvedAt": "2026-03-01T12:00:01Z"},
 			wrong: map[string][]any{"railReference": texts(256), "submissionId": {"", "x", strings.ToUpper("00000000-0000-4000-8000-00000000000a"), 7, nil},
-				"railOutcome": {"", "REJECTED", "acked", 7, nil}, "submittedAt": {"", "yesterday", 7, nil, "2026-03-01T12:00:02Z"},
+				"railOutcome": {"", "REJECTED", "acked", 7, nil}, "submittedAt": {"", "yesterday", 7, nil},
 				"resolvedAt": {"", "2026-13-01T00:00:00Z", nil}}},
 		{method: "POST", path: payout + "/rail-outcome", roles: execute, as: "executor", token: true, owner: true, key: true,
 			body:  map[string]any{"railOutcome": "TIMEOUT", "reason": "r", "submissionId": somebody},
