@@ -60,14 +60,14 @@ func NewQueue(store Store, maxWaiters int) *Queue {
 }
 
 // Acquire grants the key, waiting for it for at most wait. Errors are those of Store.Acquire, ErrTooManyWaiters and ErrCallerGone. ctx
-// is the caller's: when it ends, the caller loses its place, and a grant that it just got is undone unless the same owner
+// is the caller's: when it ends, the caller loses its place, and a grant that this call made is undone unless the same owner
 // asked again meanwhile. Whether it did is for the store to know: it may have asked another server.
 func (q *Queue) Acquire(ctx context.Context, r Request, wait time.Duration) (Grant, error) {
 	g, err := q.acquire(ctx, r, wait)
 	if ctx.Err() == nil {
 		return g, err
 	}
-	if err == nil {
+	if err == nil && !g.Resumed { // one that lived before belongs to a request that may have been answered
 		f, err := q.store.Undo(context.WithoutCancel(ctx), g)
 		if err == nil && q.Undone != nil { // if undoing failed, the lease lapses
 			q.Undone(ctx, g, f)

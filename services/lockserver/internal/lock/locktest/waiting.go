@@ -199,6 +199,17 @@ func deadCallerAskedAgain(t *testing.T, h Harness) {
 	require.NoError(t, err, "the second request was answered, so its grant must stay")
 }
 
+func deadCallerFoundAGrant(t *testing.T, h Harness) {
+	ctx, hangUp := context.WithCancel(t.Context())
+	told := h.acquire(t, "a") // an earlier request, or a later one on another server that was faster
+	q := queue(t, &interposed{h.Store, func(lock.Grant) { hangUp() }}, 64)
+	_, err := q.Acquire(ctx, h.request("a"), 0)
+	require.ErrorIs(t, err, lock.ErrCallerGone)
+	h.contended(t, "b", "a")
+	_, err = h.Store.Renew(t.Context(), key, told.Token, h.TTL)
+	require.NoError(t, err, "its owner was told of the grant, so it must stay")
+}
+
 func holderNeedNotWait(t *testing.T, h Harness) {
 	q := queue(t, h.Store, 64)
 	holder := h.acquire(t, "holder")
