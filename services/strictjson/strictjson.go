@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -47,6 +48,15 @@ func Decode(data []byte, v any) error {
 	return nil
 }
 
+// fold gives the same rune for all that encoding/json takes for one when it matches keys: s and ſ, k and the Kelvin sign.
+func fold(r rune) rune {
+	least := r
+	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+		least = min(least, next)
+	}
+	return least
+}
+
 // object consumes the rest of an object whose opening brace was read. Keys are compared without
 // regard to case, because encoding/json matches them so and would let the last one win.
 func object(scan *json.Decoder, path string, depth int) error {
@@ -63,7 +73,7 @@ func object(scan *json.Decoder, path string, depth int) error {
 		if !ok {
 			return fmt.Errorf("key %v is not a string", token)
 		}
-		folded := strings.ToLower(key)
+		folded := strings.Map(fold, key)
 		if seen[folded] {
 			return fmt.Errorf("duplicate key %q", path+key)
 		}

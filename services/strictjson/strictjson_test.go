@@ -37,6 +37,7 @@ func TestDecodeRefusesAndNamesWhatIsWrong(t *testing.T) {
 		`{"nam":"x"}`:                         `unknown field "nam"`,
 		`{"name":"x","name":"y"}`:             `duplicate key "name"`,
 		`{"name":"x","NAME":"y"}`:             `duplicate key "NAME"`,
+		`{"list":[],"liſt":[]}`:               `duplicate key "liſt"`,
 		`{"inner":{"A":1,"A":2}}`:             `duplicate key "inner.A"`,
 		`{"list":[{"A":1,"A":2}]}`:            `duplicate key`,
 		`{"amount":1.5}`:                      `"amount"`,
