@@ -201,7 +201,8 @@ func refuseBodies(e endpoint, refuse func(what string, c call, codes ...apierr.C
 		refuse("without "+field, with(body), apierr.ValidationFailed)
 	}
 	for _, raw := range []string{`{"outcome":"SETTLED","railReference":"r","reason":"r","evidence":{"a":1e400}}`,
-		`{"outcome":"SETTLED","railReference":"r","reason":"r","evidence":{"a":1e-400}}`} {
+		`{"outcome":"SETTLED","railReference":"r","reason":"r","evidence":{"a":1e-400}}`,
+		`{"outcome":"SETTLED","railReference":"r","reason":"r","evidence":{"a":"\ud800"}}`} {
 		if strings.HasSuffix(e.path, "/resolution") {
 			refuse("evidence", with(raw), apierr.ValidationFailed)
 		}

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -21,6 +23,9 @@ const maxDepth = 16
 func Decode(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return errors.New("not valid UTF-8")
+	}
+	if unpairedSurrogate(data) {
+		return errors.New("not valid UTF-8: an escape is half of a surrogate pair")
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return errors.New("empty, want a JSON object")
@@ -46,6 +51,38 @@ func Decode(data []byte, v any) error {
 		return describe(err)
 	}
 	return nil
+}
+
+// unpairedSurrogate reports whether an escape in data is half of a surrogate pair. There is no UTF-8 for it: encoding/json
+// puts U+FFFD in its place, and PostgreSQL refuses a document that is passed on as it came.
+func unpairedSurrogate(data []byte) bool {
+	for i := 0; i+1 < len(data); i++ {
+		if data[i] != '\\' { // outside of strings a backslash is a syntax error, found later
+			continue
+		}
+		high := escaped(data[i:])
+		switch {
+		case !utf16.IsSurrogate(high):
+			i++
+		case utf16.DecodeRune(high, escaped(data[i+6:])) == unicode.ReplacementChar:
+			return true
+		default:
+			i += 11
+		}
+	}
+	return false
+}
+
+// escaped is the character of an escape \uXXXX at the start of data, or -1.
+func escaped(data []byte) rune {
+	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(data[2:6]), 16, 32)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
 }
 
 // fold gives the same rune for all that encoding/json takes for one when it matches keys: s and ſ, k and the Kelvin sign.

@@ -24,6 +24,12 @@ func TestDecodeAcceptsOneObject(t *testing.T) {
 	require.Len(t, d.List, 2)
 }
 
+func TestDecodeTakesEscapes(t *testing.T) {
+	var d document
+	require.NoError(t, strictjson.Decode([]byte(`{"name":"\ud83d\uDE00 \\ud800 \u00e9\\"}`), &d))
+	require.Equal(t, "😀 \\ud800 é\\", d.Name)
+}
+
 func TestDecodeRefusesAndNamesWhatIsWrong(t *testing.T) {
 	for body, want := range map[string]string{
 		``:                                    "empty",
@@ -49,6 +55,11 @@ func TestDecodeRefusesAndNamesWhatIsWrong(t *testing.T) {
 		`{"inner":[]}`:                        `want an object`,
 		`{name:1}`:                            `invalid character`,
 		"{\"name\":\"\xff\"}":                 "UTF-8",
+		`{"name":"\ud800"}`:                   "surrogate",
+		`{"name":"\udc00\ud800"}`:             "surrogate",
+		`{"name":"\\\ud83d\u0041"}`:           "surrogate",
+		`{"\ud83d":1}`:                        "surrogate",
+		`{"name":"\ud8`:                       "truncated",
 		strings.Repeat(`{"inner":`, 40) + `1`: "nested deeper",
 	} {
 		var d document
