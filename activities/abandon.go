@@ -20,5 +20,5 @@ type AbandonInput struct {
 func (a *Activities) AbandonClaim(ctx context.Context, token fencing.Token, in AbandonInput) (WriteResult, error) {
 	tag(ctx, token)
 	status, err := a.Payments.AbandonClaim(ctx, token, in.OwnerID, in.PayoutID, paymentapi.AbandonRequest{Reason: bounded(in.Reason)})
-	return written(status, err)
+	return written(in.PayoutID, status, err)
 }

@@ -90,6 +90,12 @@ const (
 	InsufficientFunds WriteOutcome = "insufficientFunds" // the claim found too little; the payout is FAILED
 )
 
+// otherAnswer is the error of an answer that is well formed and is not about what was asked: whoever wrote it,
+// it says nothing about what happened.
+func otherAnswer(step, payoutID string) error {
+	return temporal.NewApplicationError(step+" of payout "+payoutID+" was answered with something else", ErrorBadAnswer)
+}
+
 // refusal is the answer that stands in the result of a fenced write: what, why, and the payout's state
 // where the guard told it.
 type refusal struct {

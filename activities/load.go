@@ -23,5 +23,8 @@ func (a *Activities) LoadPayout(ctx context.Context, in LoadInput) (LoadResult, 
 	if err != nil {
 		return LoadResult{}, failure(err)
 	}
+	if payout.PayoutID != in.PayoutID || payout.AccountID == "" {
+		return LoadResult{}, otherAnswer("the reading", in.PayoutID)
+	}
 	return LoadResult{AccountID: bounded(payout.AccountID), State: payout.State}, nil
 }

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"railguard/services/fencing"
@@ -40,6 +41,11 @@ func (a *Activities) LookupSubmission(ctx context.Context, token fencing.Token, 
 	found, err := a.Rail.Submissions(ctx, in.PayoutID)
 	if err != nil {
 		return LookupResult{}, failure(err)
+	}
+	// A record of another payout must not settle this one, and no list at all is not an empty one.
+	other := func(record railapi.Submission) bool { return record.PayoutID != in.PayoutID }
+	if found.PayoutID != in.PayoutID || found.Submissions == nil || slices.ContainsFunc(found.Submissions, other) {
+		return LookupResult{}, otherAnswer("the look-up", in.PayoutID)
 	}
 	return judge(found.Submissions), nil
 }

@@ -33,16 +33,23 @@ func (a *Activities) RecordRailOutcome(ctx context.Context, token fencing.Token,
 	status, err := a.Payments.RecordRailOutcome(ctx, token, in.OwnerID, in.IdempotencyKey, in.PayoutID, paymentapi.RailOutcomeRequest{
 		RailOutcome: string(in.RailOutcome), SubmissionID: in.SubmissionID, Reason: bounded(in.Reason),
 	})
-	return written(status, err)
+	left := map[railapi.Outcome]paymentapi.PayoutState{railapi.Rejected: paymentapi.Failed, railapi.Timeout: paymentapi.RailAmbiguous}
+	if err == nil && status.State != left[in.RailOutcome] {
+		return WriteResult{}, otherAnswer("the rail outcome", in.PayoutID)
+	}
+	return written(in.PayoutID, status, err)
 }
 
 // written is the result of a fenced write that is answered with the payout's state.
-func written(status *paymentapi.PayoutStatus, err error) (WriteResult, error) {
+func written(payoutID string, status *paymentapi.PayoutStatus, err error) (WriteResult, error) {
 	if err != nil {
 		if r, ok := refusedBy(err); ok {
 			return WriteResult{Outcome: r.outcome, State: r.state, Reason: r.reason}, nil
 		}
 		return WriteResult{}, failure(err)
+	}
+	if status.PayoutID != payoutID {
+		return WriteResult{}, otherAnswer("the write", payoutID)
 	}
 	return WriteResult{Outcome: Accepted, State: status.State}, nil
 }

@@ -48,6 +48,9 @@ func (a *Activities) PostLedger(ctx context.Context, token fencing.Token, in Pos
 		}
 		return PostResult{}, failure(err)
 	}
+	if posting.PayoutID != in.PayoutID || posting.State != paymentapi.Posted {
+		return PostResult{}, otherAnswer("the posting", in.PayoutID)
+	}
 	a.Log.InfoContext(ctx, "payout_posted", "payoutId", in.PayoutID, "accountId", in.AccountID,
 		"token", token, "ownerId", in.OwnerID, "railReference", bounded(posting.RailReference))
 	return PostResult{
