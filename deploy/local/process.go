@@ -65,10 +65,15 @@ func (s *Stack) launch(ctx context.Context, plan service) (*Process, error) {
 			s.register(p, plan)
 			return p, nil
 		}
-		if fixed || ctx.Err() != nil || try == portTries || freeport.Free(port) {
+		if fixed || ctx.Err() != nil || try == portTries || !taken(port, err) {
 			return nil, err
 		}
 	}
+}
+
+// taken reports whether somebody was faster: on the process's port, or on another that it listens on, which its log says.
+func taken(port int, err error) bool {
+	return !freeport.Free(port) || strings.Contains(err.Error(), syscall.EADDRINUSE.Error())
 }
 
 // runOnce runs a subcommand of the binary to its end.
