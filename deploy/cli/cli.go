@@ -3,6 +3,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -28,12 +29,13 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetErr(errOut)
 	started := false
 	trackStart(root, &started)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return ExitOK
 	}
-	if !started { // cobra refused the arguments; its errors have no type
-		err = &inputError{err}
+	var input *inputError
+	if !started && !errors.As(err, &input) { // cobra refused the arguments; its errors have no type and do not say what is missing
+		err = badInput("%w; usage: %s", err, cmd.UseLine())
 	}
 	_, _ = fmt.Fprintln(errOut, "railguard:", describe(err))
 	return exitCode(err)

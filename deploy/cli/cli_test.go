@@ -59,14 +59,14 @@ func TestBadInputIsNamedAndDoesNothing(t *testing.T) {
 		"payot":                           `did you mean "payout"?`,
 		"payout":                          "which command?",
 		"payout crate":                    `"crate" is not a command of "railguard payout"`,
-		"payout list extra":               "unknown command",
+		"payout list extra":               "usage: railguard payout list",
 		"payout list --nonsense":          "--nonsense",
 		"payout list --output xml":        "want table or json",
 		"payout list --state LOST":        "--state",
 		"payout list --limit 0":           "--limit",
 		"payout list --limit 501":         "--limit",
 		"payout list --account a/b":       `"a/b"`,
-		"payout get":                      "accepts 1 arg",
+		"payout get":                      "usage: railguard payout get <payout>",
 		"payout get not-a-uuid":           `"not-a-uuid"`,
 		"payout run":                      "requires at least 1 arg",
 		"payout run " + somePayout + " x": `"x"`,
@@ -95,8 +95,10 @@ func TestBadInputIsNamedAndDoesNothing(t *testing.T) {
 		"payout run " + somePayout + " --profile /no/such/p": "TEMPORAL_ADDRESS is not set",
 		"account get a --payment-resource-url nonsense --token-file /dev/null":               "nonsense",
 		"account get a --payment-resource-url " + closedURL + " --token-file /no/such/token": "/no/such/token",
-		"migrate":       "LOCKDB_URL must be set",
-		"version extra": "unknown command",
+		"migrate":              "LOCKDB_URL must be set",
+		"dev --env worker":     "process:NAME=VALUE",
+		"dev --env wroker:A=b": `"wroker"`,
+		"version extra":        "unknown command",
 	} {
 		got := run(t, strings.Fields(args)...)
 		require.Equal(t, ExitBadInput, got.code, "%s: %s", args, got.err)
@@ -138,6 +140,7 @@ func TestExitCodeOfEveryError(t *testing.T) {
 		errViolated:                      ExitViolated,
 		errors.New("x"):                  ExitFailed,
 		context.Canceled:                 ExitFailed,
+		serviceerror.NewCanceled("x"):    ExitFailed,
 		&httpclient.AnswerError{}:        ExitFailed,
 		serviceerror.NewUnavailable("x"): ExitUnreachable,
 		&pgconn.ConnectError{}:           ExitUnreachable,
@@ -234,6 +237,42 @@ func TestInterruptionIsNoSuccess(t *testing.T) {
 	got := runWith(ctx, "", "payout", "watch", somePayout, "--payment-resource-url", service.URL, "--token-file", tokenFile(t))
 	require.Equal(t, ExitFailed, got.code)
 	require.Contains(t, got.err, "interrupted")
+}
+
+func TestTemporalsOwnErrorsAreSaidInOurWords(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "interrupted", describe(fmt.Errorf("payout 1: %w", serviceerror.NewCanceled("context canceled"))))
+	for _, late := range []error{context.DeadlineExceeded, serviceerror.NewDeadlineExceeded("context deadline exceeded")} {
+		require.ErrorContains(t, explain(late), "the payout goes on by itself")
+	}
+}
+
+func TestTheProfileOfASystemThatStillRunsComesBack(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(service.Close)
+	path := filepath.Join(t.TempDir(), "p.json")
+	here := func() string {
+		p, err := profile.LoadFile(path)
+		if errors.Is(err, profile.ErrNone) {
+			return "nobody"
+		}
+		require.NoError(t, err)
+		return p.PaydbURL
+	}
+	first := &profile.Profile{PaydbURL: "first", PaymentResource: service.URL}
+	gone := &profile.Profile{PaydbURL: "gone", PaymentResource: closedURL}
+	mine, newer := &profile.Profile{PaydbURL: "mine"}, &profile.Profile{PaydbURL: "newer"}
+	for _, c := range []struct {
+		there, before *profile.Profile
+		want          string
+	}{
+		{mine, first, "first"}, {mine, gone, "nobody"}, {mine, nil, "nobody"}, {newer, first, "newer"},
+	} {
+		require.NoError(t, c.there.Save(path))
+		require.NoError(t, giveBack(path, mine, c.before))
+		require.Equal(t, c.want, here())
+	}
 }
 
 func TestHealthAsksReadyz(t *testing.T) {

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -95,10 +98,39 @@ func announce(stack *local.Stack) (func() error, error) {
 		return nothing, nil //nolint:nilerr // an account without a home: other shells name the profile themselves
 	}
 	mine := stack.Profile()
+	before, err := profile.LoadFile(path)
+	if err != nil {
+		before = nil // there is none, or one that nobody can use
+	}
 	if err := mine.Save(path); err != nil {
 		return nothing, err
 	}
-	return func() error { return mine.RemoveIfSame(path) }, nil
+	return func() error { return giveBack(path, mine, before) }, nil
+}
+
+// giveBack takes mine away from path, unless a newer stack's profile is there. A stack that was there before and still runs is found again.
+func giveBack(path string, mine, before *profile.Profile) error {
+	if err := mine.RemoveIfSame(path); err != nil || before == nil || !stillRuns(before) {
+		return err
+	}
+	if _, err := profile.LoadFile(path); !errors.Is(err, profile.ErrNone) {
+		return err
+	}
+	return before.Save(path)
+}
+
+// stillRuns reports whether somebody listens where the profile says that payment-resource is.
+func stillRuns(p *profile.Profile) bool {
+	at, err := url.Parse(p.PaymentResource)
+	if err != nil {
+		return false
+	}
+	socket, err := net.DialTimeout("tcp", at.Host, time.Second)
+	if err != nil {
+		return false
+	}
+	_ = socket.Close() // nothing was sent on it
+	return true
 }
 
 func stopOrKill(stack *local.Stack) error {
@@ -134,6 +166,7 @@ func summarize(w io.Writer, stack *local.Stack, options local.Options) {
 	line("  %-18s %s", "logs", stack.LogDir())
 	line("  %-18s %s", "bearer tokens", filepath.Join(filepath.Dir(stack.TokenFile("intake")), "<role>.token"))
 	line("  %-18s %s", "data", dataNote(stack, options))
+	line("  %-18s %s", "profile", stack.ProfilePath()+" (for --profile; without it commands find the system that was started last)")
 	line("")
 	line("In another shell (the database role may only read):")
 	line("")
@@ -142,7 +175,7 @@ func summarize(w io.Writer, stack *local.Stack, options local.Options) {
 	line("  %s account create acme-eur --currency EUR --opening 1000.00", commandName())
 	line("  %s payout create --account acme-eur --amount 10.50 --currency EUR --beneficiary DE02-1 --external-ref inv-1001", commandName())
 	line("  %s payout run <payout id>", commandName())
-	line("  temporal workflow start --task-queue %s --type ExecutePayout --workflow-id payout-<payout id> \\", local.TaskQueue)
+	line("  %s workflow start --task-queue %s --type ExecutePayout --workflow-id payout-<payout id> \\", stack.TemporalCommand(), local.TaskQueue)
 	line(`    --fail-existing --input '{"payoutId":"<payout id>"}'`)
 	line(`  psql "$PAYDB_URL" -c "select payout_id, state, attempt_count from payout order by created_at"`)
 	line("")

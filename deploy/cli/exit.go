@@ -78,12 +78,18 @@ func exitCode(err error) int {
 		return ExitRefused
 	case errors.As(err, &answer):
 		return exitCodeOf(answer.Code)
-	case errors.Is(err, context.Canceled): // interrupted; before the transport's error that it also causes
+	case interrupted(err): // before the transport's error that it also causes
 		return ExitFailed
 	case errors.As(err, &away), errors.As(err, &transport), errors.As(err, &connect), errors.As(err, &unavailable):
 		return ExitUnreachable
 	}
 	return ExitFailed
+}
+
+// interrupted reports whether the person at the terminal ended it: Temporal's client says so in an error of its own.
+func interrupted(err error) bool {
+	var canceled *serviceerror.Canceled
+	return errors.Is(err, context.Canceled) || errors.As(err, &canceled)
 }
 
 func exitCodeOf(code apierr.Code) int {
@@ -113,7 +119,7 @@ func describe(err error) string {
 		}
 		return err.Error()
 	}
-	if errors.Is(err, context.Canceled) {
+	if interrupted(err) {
 		return "interrupted"
 	}
 	return err.Error()

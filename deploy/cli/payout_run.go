@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"golang.org/x/sync/errgroup"
@@ -133,7 +134,8 @@ func explain(err error) error {
 		}
 		return said
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	var late *serviceerror.DeadlineExceeded
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) {
 		return errors.New("no outcome yet; the payout goes on by itself")
 	}
 	return err

@@ -3,12 +3,16 @@ package cli
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"railguard/deploy/local"
 )
+
+// processNames are the processes to which --env may give a variable.
+var processNames = []string{local.LockServer, local.PaymentResource, local.RailProxy, local.RailStub, local.Worker, local.Temporal}
 
 // stackFlags are the flags of the commands that start a whole system.
 type stackFlags struct {
@@ -45,6 +49,9 @@ func (f *stackFlags) local(cmd *cobra.Command) (local.Options, error) {
 		process, pair, ok := strings.Cut(each, ":")
 		if !ok || !strings.Contains(pair, "=") {
 			return o, badInput("--env: %q is not process:NAME=VALUE", each)
+		}
+		if !slices.Contains(processNames, process) {
+			return o, badInput("--env: there is no process %q; there are %s", process, strings.Join(processNames, ", "))
 		}
 		o.Env[process] = append(o.Env[process], pair)
 	}

@@ -61,6 +61,7 @@ type Stack struct {
 	lockdb       *pgserver.Server
 	paydb        *pgserver.Server
 	uiPort       int
+	temporalPath string
 	stopOnce     sync.Once
 	stopErr      error
 	processMutex sync.Mutex

@@ -68,7 +68,7 @@ func (p Ports) check(o Options) error {
 		}
 		owner[port] = each.Name
 		if !freeport.Free(port) {
-			return fmt.Errorf("port %d of %s is busy: stop what listens there, or move it with --%s-port", port, each.Name, each.Name)
+			return fmt.Errorf("port %d of %s is busy: stop what listens there, move it with --%s-port, or take free ports with --free-ports", port, each.Name, each.Name)
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ var temporalSettings = []string{
 }
 
 // ErrNoTemporal says that the Temporal command line, which has the development server in it, is not there.
-var ErrNoTemporal = errors.New("the temporal command was not found: run `make tools`, put it on PATH, or set TEMPORAL_CLI")
+var ErrNoTemporal = errors.New("the temporal command was not found: run `make tool-temporal`, put it on PATH, or set TEMPORAL_CLI")
 
 // FindTemporal finds the temporal command: TEMPORAL_CLI, then PATH, then .tools/bin in the folder of the railguard
 // binary or the working folder, or in one above.
@@ -68,6 +68,7 @@ func (s *Stack) startTemporal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.temporalPath = path
 	s.progress("starting Temporal's development server (in memory)")
 	plan := service{
 		name: Temporal, port: Temporal, grace: 15 * time.Second,
@@ -149,6 +150,19 @@ func address(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 
 // TemporalAddress is host:port of the Temporal frontend.
 func (s *Stack) TemporalAddress() string { return address(s.Process(Temporal).Port()) }
+
+// TemporalCommand is what a person types for the Temporal command line that the stack uses.
+func (s *Stack) TemporalCommand() string {
+	if path, err := exec.LookPath("temporal"); err == nil && path == s.temporalPath {
+		return "temporal"
+	}
+	if dir, err := os.Getwd(); err == nil {
+		if short, err := filepath.Rel(dir, s.temporalPath); err == nil && filepath.IsLocal(short) {
+			return short
+		}
+	}
+	return s.temporalPath
+}
 
 // UIURL is the address of Temporal's web UI; "" when Headless.
 func (s *Stack) UIURL() string {
