@@ -1,6 +1,7 @@
 package paymentresource
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -202,4 +203,37 @@ func TestBatchAtItsBounds(t *testing.T) {
 	f.batch(append(requests, order("one-more", "acc", 1))...).refused(apierr.ValidationFailed)
 	f.batch().refused(apierr.ValidationFailed)
 	require.Equal(t, paymentapi.MaxBatch, one[int](f, `SELECT count(*) FROM payout`))
+}
+
+// The same references in another order wait for each other; the server ends that at one's expense, who must not notice.
+func TestBatchThatLosesADeadlock(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.account("acc", 1000)
+	ctx := context.Background()
+	tx, err := f.owner.Begin(ctx)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(ctx) }()
+	insert := func(ref string) {
+		_, err := tx.Exec(ctx, `INSERT INTO payout (payout_id, idempotency_key, external_ref, account_id, amount_minor, currency, beneficiary_ref)
+			VALUES (gen_random_uuid(), $1, $1, 'acc', 1, 'EUR', 'b')`, ref)
+		require.NoError(t, err)
+	}
+	_, err = tx.Exec(ctx, `SET LOCAL deadlock_timeout = '1min'`) // the service is the one that finds it
+	require.NoError(t, err)
+	insert("second")
+	answered := make(chan error, 1)
+	go func() {
+		_, err := f.typed("intake").CreatePayouts(ctx, "test", paymentapi.CreatePayoutsRequest{Payouts: []paymentapi.CreatePayoutRequest{
+			{ExternalRef: "first", AccountID: "acc", AmountMinor: 1, Currency: "EUR", BeneficiaryRef: "b"},
+			{ExternalRef: "second", AccountID: "acc", AmountMinor: 1, Currency: "EUR", BeneficiaryRef: "b"}}})
+		answered <- err
+	}()
+	require.Eventually(t, func() bool {
+		return one[bool](f, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND usename = 'payapp' AND wait_event_type = 'Lock')`)
+	}, eventually, eventuallyEvery)
+	insert("first") // waits until the service has given way
+	require.NoError(t, tx.Rollback(ctx))
+	require.NoError(t, <-answered)
+	require.Equal(t, 2, one[int](f, `SELECT count(*) FROM payout`))
 }

@@ -68,6 +68,9 @@ func SQLState(err error) (code, constraint string) {
 // UniqueViolation is the SQLSTATE of a broken unique index.
 const UniqueViolation = "23505"
 
+// DeadlockDetected is the SQLSTATE of a transaction that was rolled back to let another one go on.
+const DeadlockDetected = "40P01"
+
 // InTx runs do in one transaction and commits it. An error of do rolls back and is returned. An error
 // of the commit itself is returned wrapped in ErrCommitUnknown when the connection died under it: the
 // transaction may have been committed, so the caller must read again by key and never repeat under a new id.

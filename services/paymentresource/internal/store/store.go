@@ -35,10 +35,11 @@ var ErrRollback = errors.New("roll back")
 // InTx runs do in one transaction. When the answer to the COMMIT is lost the outcome is unknown, and do runs
 // once more: everything that this service writes has a key of its own (payout and token, external
 // reference), so that the second run either finds the first one's effect and answers it, or is the first to make it. do must
-// therefore set its results afresh on each run.
+// therefore set its results afresh on each run. So it does when the server ended a deadlock: two batches may
+// hold the same references in another order.
 func InTx(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
 	err := postgres.InTx(ctx, pool, do)
-	if errors.Is(err, postgres.ErrCommitUnknown) {
+	if code, _ := postgres.SQLState(err); errors.Is(err, postgres.ErrCommitUnknown) || code == postgres.DeadlockDetected {
 		err = postgres.InTx(ctx, pool, do)
 	}
 	if errors.Is(err, ErrRollback) {
