@@ -102,6 +102,9 @@ func checkHeader(records *csv.Reader) error {
 
 // parseRow reads one record; the reason says why it is bad, "" when it is not.
 func parseRow(record []string) (request paymentapi.CreatePayoutRequest, reason string) {
+	if utf8.ValidString(record[0]) { // first, so that a bad row is reported by it too
+		request.ExternalRef = record[0]
+	}
 	if len(record) != len(importHeader) {
 		return request, fmt.Sprintf("%d fields, want %d (%s)", len(record), len(importHeader), strings.Join(importHeader, ","))
 	}

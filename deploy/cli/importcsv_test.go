@@ -83,13 +83,14 @@ func TestReadCSVReportsEveryBadRowByItsLine(t *testing.T) {
 		"\n" + // blank lines are no rows
 		"b,acme,x,EUR,b\n" + // line 4
 		"c,acme,1.00,EUR,\"b \"\" c\"\n" +
-		"d,acme,1.00,EUR\n")) // line 6
+		"d,acme,1.00,EUR\n" + // line 6
+		"e, acme,1.00,EUR,b\n"))
 	require.NoError(t, err)
 	require.Len(t, rows, 2)
-	require.Len(t, bad, 2)
-	require.Equal(t, 4, bad[0].Line)
-	require.Equal(t, "b", bad[0].ExternalRef)
-	require.Equal(t, 6, bad[1].Line)
+	require.Len(t, bad, 3)
+	for i, want := range []BadRow{{Line: 4, ExternalRef: "b"}, {Line: 6, ExternalRef: "d"}, {Line: 7, ExternalRef: "e"}} {
+		require.Equal(t, want, BadRow{Line: bad[i].Line, ExternalRef: bad[i].ExternalRef})
+	}
 }
 
 func TestReadCSVRefusesAFileThatIsNoImport(t *testing.T) {
