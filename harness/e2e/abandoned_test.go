@@ -103,7 +103,12 @@ func TestAbandonedWhenTheProxyCannotBeReached(t *testing.T) {
 // The proxy refuses before admission: nothing was presented, and nothing is written at the proxy.
 func TestAbandonedWhenTheProxyRefusesBeforeAdmission(t *testing.T) {
 	t.Parallel()
+	presented := shared.NewPayout(t, shared.NewAccount(t, opening), amount)
+	require.Equal(t, "posted", shared.NewWorker(t).Execute(t, presented).Outcome)
 	for name, change := range map[string]func(*http.Request){
+		// Another payout was presented under this key.
+		"IDEMPOTENCY_CONFLICT": func(r *http.Request) { r.Header.Set("X-Idempotency-Key", presented) },
+
 		"VALIDATION_FAILED": func(r *http.Request) { r.Header.Del("X-Idempotency-Key") },
 		"INVALID_TOKEN":     func(r *http.Request) { r.Header.Set(fencing.HeaderToken, "0") },
 		"UNAUTHENTICATED":   func(r *http.Request) { r.Header.Set("Authorization", "Bearer nobody") },

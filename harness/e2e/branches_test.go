@@ -154,22 +154,6 @@ func TestContendedWhenThePayoutIsNotClaimable(t *testing.T) {
 	verify(t, again, r, want{outcome: "contended", state: "POSTED", submissions: "ACKED", requests: 1, posted: true})
 }
 
-func TestAmbiguousStaysAmbiguousWhoeverAsksAgain(t *testing.T) {
-	t.Parallel()
-	payout := shared.NewPayout(t, shared.NewAccount(t, opening), amount, stubapi.Fault{Kind: stubapi.DropAfter})
-	w := shared.NewWorker(t)
-	ambiguous := want{outcome: "ambiguous", state: "RAIL_AMBIGUOUS", metric: "ambiguous", submissions: "TIMEOUT", requests: 1, reserved: amount}
-	before := verify(t, w, w.Execute(t, payout), ambiguous)
-	for _, workflowID := range []string{"payout-" + payout, "again-" + payout} {
-		other := shared.NewWorker(t)
-		refused := ambiguous
-		refused.outcome, refused.metric = "contended", ""
-		after := verify(t, other, shared.Await(t, other.BeginAs(t, workflowID, payout)), refused)
-		require.Equal(t, before.Submissions, after.Submissions)
-		require.Equal(t, before.Transitions, after.Transitions)
-	}
-}
-
 func proxyTo(t *testing.T, target string) *faults.Proxy {
 	t.Helper()
 	p, err := faults.NewProxy(target)

@@ -1,19 +1,15 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
-	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
-	"golang.org/x/sync/errgroup"
 
 	"railguard/harness/cluster"
 )
@@ -66,64 +62,6 @@ func TestResetOfARunningPayoutSubmitsOnce(t *testing.T) {
 	require.Len(t, e.Requests, 1)
 	require.Equal(t, 1, e.Presented())
 	require.Equal(t, "POSTED", e.State)
-}
-
-// Two workers, one account, twenty payouts: each is posted once and nobody writes under a stale token.
-func TestTwoWorkersOnOneAccount(t *testing.T) {
-	t.Parallel()
-	const payouts = 20
-	account := shared.NewAccount(t, opening)
-	first := shared.NewWorker(t)
-	second := shared.NewWorkerOn(t, first.TaskQueue)
-	ids := make([]string, payouts)
-	for i := range ids {
-		ids[i] = shared.NewPayout(t, account, amount)
-	}
-	var mu sync.Mutex
-	posted := make(map[string]int)
-	var group errgroup.Group
-	group.SetLimit(4)
-	for _, id := range ids {
-		group.Go(func() error {
-			// Contended is an answer, not a failure: a later pass tries again.
-			for pass := range 50 {
-				run, err := shared.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
-					ID: fmt.Sprintf("payout-%s", id), TaskQueue: first.TaskQueue,
-					WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-				}, "ExecutePayout", cluster.Input{PayoutID: id})
-				if err != nil {
-					return err
-				}
-				var r cluster.Result
-				if err := run.Get(t.Context(), &r); err != nil {
-					return err
-				}
-				if r.Outcome == "posted" {
-					mu.Lock()
-					posted[id]++
-					mu.Unlock()
-					return nil
-				}
-				if r.Outcome != "contended" {
-					return fmt.Errorf("pass %d of payout %s ended %s: %s", pass, id, r.Outcome, r.Reason)
-				}
-			}
-			return fmt.Errorf("payout %s was contended fifty times", id)
-		})
-	}
-	require.NoError(t, group.Wait())
-	require.Len(t, posted, payouts)
-	for _, id := range ids {
-		e := shared.Evidence(t, id)
-		require.Equal(t, "POSTED", e.State)
-		require.Len(t, e.Entries, 2)
-		require.Len(t, e.Requests, 1)
-		require.Len(t, e.Submissions, 1, "no fenced submission")
-		require.Equal(t, opening-payouts*amount, e.Account.BalanceMinor)
-		require.Equal(t, e.Account.BalanceMinor, e.Account.LedgerSumMinor)
-		require.Zero(t, e.Account.ReservedMinor)
-	}
-	require.Equal(t, float64(payouts), first.Executed(t)["posted"]+second.Executed(t)["posted"])
 }
 
 // The input is all that a person types; each mistake ends the workflow with a sentence that names it.
