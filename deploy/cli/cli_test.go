@@ -245,6 +245,8 @@ func TestTemporalsOwnErrorsAreSaidInOurWords(t *testing.T) {
 	for _, late := range []error{context.DeadlineExceeded, serviceerror.NewDeadlineExceeded("context deadline exceeded")} {
 		require.ErrorContains(t, explain(late), "the payout goes on by itself")
 	}
+	require.ErrorContains(t, explain(serviceerror.NewInvalidArgument("Namespace default has no mapping defined for search attribute PayoutId")),
+		"no worker has run there yet")
 }
 
 func TestTheProfileOfASystemThatStillRunsComesBack(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -137,6 +138,10 @@ func explain(err error) error {
 	var late *serviceerror.DeadlineExceeded
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) {
 		return errors.New("no outcome yet; the payout goes on by itself")
+	}
+	var invalid *serviceerror.InvalidArgument
+	if errors.As(err, &invalid) && strings.Contains(err.Error(), "search attribute") {
+		return fmt.Errorf("%w: no worker has run there yet; the first one registers the search attributes", err)
 	}
 	return err
 }

@@ -21,8 +21,8 @@ import (
 func processes() []*cobra.Command {
 	return []*cobra.Command{
 		process("lock-server", "Hand out leases and mint fencing tokens", lockserver.LoadConfig, lockserver.Run),
-		process("payment-resource", "Guard the accounts and the ledger (guard a)", paymentresource.LoadConfig, paymentresource.Run),
-		process("rail-proxy", "Guard the rail: the only process that may call it (guard c)", railproxy.LoadConfig, railproxy.Run),
+		process("payment-resource", "Guard the accounts and the ledger", paymentresource.LoadConfig, paymentresource.Run),
+		process("rail-proxy", "Guard the rail: the only process that may call it", railproxy.LoadConfig, railproxy.Run),
 		process("rail-stub", "Stand in for the rail, with faults on demand", railstub.LoadConfig, railstub.Run),
 		process("worker", "Execute payouts: the workflows and their steps", workers.LoadConfig, workers.Run),
 	}
