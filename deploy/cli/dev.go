@@ -75,6 +75,11 @@ var errKilled = errors.New("interrupted again: everything is killed")
 
 // withStack starts a system, leaves its profile for other shells while do runs, and stops it in order.
 func withStack(ctx context.Context, options local.Options, do func(context.Context, *local.Stack) error) error {
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed: no secrets may be left behind
+		defer stop()
+	}
 	stack, err := local.Start(ctx, options)
 	if err != nil {
 		return err

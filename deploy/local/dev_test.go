@@ -180,14 +180,19 @@ func TestKillingDevLeavesNoProcessAndItsDataUsable(t *testing.T) {
 	require.ErrorContains(t, err, "another stack is running on "+d.data)
 }
 
-func TestInterruptEndsDevInOrder(t *testing.T) {
+func TestAnInterruptOrAClosedTerminalEndsDevInOrder(t *testing.T) {
 	t.Parallel()
-	d := runDev(t)
-	all := descendants(t, d.cmd.Process.Pid)
-	require.NoError(t, d.cmd.Process.Signal(os.Interrupt))
-	require.NoError(t, d.wait(t), d.output.String())
-	requireGone(t, all)
-	require.NoFileExists(t, d.pointer(), "commands of other shells must not find a stack that is gone")
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			d := runDev(t)
+			all := descendants(t, d.cmd.Process.Pid)
+			require.NoError(t, d.cmd.Process.Signal(sig))
+			require.NoError(t, d.wait(t), d.output.String())
+			requireGone(t, all)
+			require.NoFileExists(t, d.pointer(), "commands of other shells must not find a stack that is gone")
+		})
+	}
 }
 
 func TestDevEndsWhenAProcessDies(t *testing.T) {
