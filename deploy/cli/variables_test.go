@@ -25,6 +25,9 @@ func TestEveryProcessKnowsTheVariablesOfTheOthers(t *testing.T) {
 		}
 	}
 	require.NoError(t, settings.Load(&struct{}{}))
+	// One that nothing reads is refused, however plausible.
+	t.Setenv("SWEEP_LIMIT", "5")
+	require.ErrorContains(t, settings.Load(&struct{}{}), "SWEEP_LIMIT")
 	t.Setenv("RAIL_TIMEOTU", "8s")
 	require.ErrorContains(t, settings.Load(&struct{}{}), "RAIL_TIMEOTU")
 }

@@ -1,4 +1,4 @@
-// Package paymentapi is the wire form of payment-resource (guard a) and its typed client.
+// Package paymentapi is the wire form of payment-resource and its typed client.
 package paymentapi
 
 import (

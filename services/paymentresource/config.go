@@ -1,4 +1,4 @@
-// Package paymentresource is guard (a): accounts, payouts, their state machine and the ledger. It compares the
+// Package paymentresource guards the accounts: accounts, payouts, their state machine and the ledger. It compares the
 // fencing token in the statements that write and knows nothing of the service that issued it.
 package paymentresource
 

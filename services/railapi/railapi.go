@@ -1,4 +1,4 @@
-// Package railapi is the wire form of the rail-proxy (guard c) and its typed client.
+// Package railapi is the wire form of the rail-proxy and its typed client.
 package railapi
 
 import (

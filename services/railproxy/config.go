@@ -1,4 +1,4 @@
-// Package railproxy is the process that guards the rail (guard c): the only one that may call it.
+// Package railproxy is the process that guards the rail: the only one that may call it.
 package railproxy
 
 import (

@@ -122,7 +122,7 @@ func (a *api) raiseFence(c *gin.Context) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	a.log.WarnContext(ctx, "fence_raised", "accountId", accountID, "floor", r.Floor, "fence", fence, "ownerId", owner,
+	a.log.WarnContext(ctx, "fence_raised", "resource", "account", "resourceId", accountID, "floor", r.Floor, "fence", fence, "ownerId", owner,
 		"caller", httpserver.CallerOf(c).Name, "reason", r.Reason)
 	return http.StatusOK, fencing.Fence{AccountID: accountID, Fence: fence}, nil
 }

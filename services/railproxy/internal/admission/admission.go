@@ -1,4 +1,4 @@
-// Package admission is guard (c): it decides whether a submission may reach the rail, forwards it once, and
+// Package admission is the guard of the rail: it decides whether a submission may reach the rail, forwards it once, and
 // records what became of it.
 package admission
 

@@ -137,7 +137,7 @@ func (a *API) raiseFence(c *gin.Context) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	a.Log.InfoContext(c.Request.Context(), "fence_raised", "resource", "rail", "resourceId", accountID, "floor", r.Floor,
+	a.Log.WarnContext(c.Request.Context(), "fence_raised", "resource", "rail", "resourceId", accountID, "floor", r.Floor,
 		"fence", mark, "ownerId", owner, "caller", httpserver.CallerOf(c).Name, "reason", r.Reason)
 	return http.StatusOK, fencing.Fence{AccountID: accountID, Fence: mark}, nil
 }
