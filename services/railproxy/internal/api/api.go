@@ -4,6 +4,8 @@ package api
 import (
 	"log/slog"
 	"net/http"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
@@ -20,7 +22,9 @@ import (
 
 const (
 	maxBeneficiary = 256 // characters
-	maxReason      = 500 // characters
+	// maxReason, in characters, and what a reason may hold are the same at both guards: whoever raises one fence must be able to
+	// raise the other with the same words.
+	maxReason = 1000
 )
 
 // API answers the routes under /v1/rail.
@@ -127,8 +131,8 @@ func (a *API) raiseFence(c *gin.Context) (int, any, error) {
 	if !r.Floor.Valid() || r.Floor > fencing.MaxFloor {
 		wrong["floor"] = "want an integer from 1 to 2^50"
 	}
-	if n := utf8.RuneCountInString(r.Reason); n < 1 || n > maxReason {
-		wrong["reason"] = "want 1 to 500 characters"
+	if n := utf8.RuneCountInString(r.Reason); n < 1 || n > maxReason || strings.ContainsFunc(r.Reason, unicode.IsControl) {
+		wrong["reason"] = "want 1 to 1000 characters, none of them a control character"
 	}
 	if len(wrong) > 0 {
 		return 0, nil, apierr.Fields(wrong)
