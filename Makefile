@@ -29,7 +29,7 @@ dev: build tool-temporal ## run the whole system on this machine until Ctrl-C
 test: tool-temporal postgres ## every test, on real PostgreSQL, real Temporal and real processes
 	go vet ./...
 	go test -timeout 12m $(RACE) $(RACE_PACKAGES)
-	go test -timeout 12m $$(go list ./... | grep -v -E "/(services|activities)(/|$$$$)")
+	go test -timeout 12m $$(go list ./... | grep -v -E '/(services|activities)(/|$$)')
 
 lint: tools ## formatting, go vet, golangci-lint with the import rules, determinism of the workflows
 	@test -z "$$(gofmt -l .)" || { echo "not formatted (gofmt -w):"; gofmt -l .; exit 1; }
