@@ -94,6 +94,12 @@ func TestRatioIsPayoutToBare(t *testing.T) {
 	require.InDelta(t, 1.5, r.Lone.Ratio, 1e-9)
 }
 
+func TestCPURatioIsBareToPayoutOverAllProcesses(t *testing.T) {
+	t.Parallel()
+	require.InDelta(t, 0.5, cpuRatio([]ProcessUse{{PayoutCPUSeconds: 3, BareCPUSeconds: 2}, {PayoutCPUSeconds: 1}}), 1e-9)
+	require.Zero(t, cpuRatio(nil))
+}
+
 func TestReportIsTableAndJSON(t *testing.T) {
 	t.Parallel()
 	r := &Report{

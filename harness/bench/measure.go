@@ -186,7 +186,7 @@ func (m *measurement) fill(ctx context.Context, r *Report) error {
 	if r.Processes, err = m.processes(); err != nil {
 		return err
 	}
-	r.Elsewhere = m.elsewhere()
+	r.CPURatio, r.Elsewhere = cpuRatio(r.Processes), m.elsewhere()
 	if r.Steps, r.Stalls, err = m.explain(ctx); err != nil {
 		return err
 	}

@@ -23,10 +23,13 @@ type Report struct {
 	Outcomes  map[workflows.Outcome]int `json:"outcomes"` // of all payouts, those of the warm-up included
 	Wrong     []string                  `json:"wrong"`    // what is wrong with the payouts; the figures are worth nothing then
 	Processes []ProcessUse              `json:"processes"`
-	Elsewhere Elsewhere                 `json:"elsewhere"`
-	Steps     []Step                    `json:"steps"`
-	Stalls    []Stall                   `json:"stalls"`
-	Targets   []Target                  `json:"targets"`
+	// CPURatio is the CPU time of a bare workflow, all processes together, by that of a payout. Where CPU is what is short it is the ratio of
+	// the throughputs too, and what other programs do meanwhile disturbs it less.
+	CPURatio  float64   `json:"cpuRatio"`
+	Elsewhere Elsewhere `json:"elsewhere"`
+	Steps     []Step    `json:"steps"`
+	Stalls    []Stall   `json:"stalls"`
+	Targets   []Target  `json:"targets"`
 }
 
 // Settings are the options that the figures depend on.
@@ -82,6 +85,14 @@ func (m *measurement) processes() ([]ProcessUse, error) {
 		})
 	}
 	return all, nil
+}
+
+func cpuRatio(all []ProcessUse) float64 {
+	var payout, bare float64
+	for _, p := range all {
+		payout, bare = payout+p.PayoutCPUSeconds, bare+p.BareCPUSeconds
+	}
+	return ratio(bare, payout)
 }
 
 func (m *measurement) elsewhere() Elsewhere {

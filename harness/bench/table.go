@@ -67,6 +67,7 @@ func (r *Report) processTable() string {
 	e := r.Elsewhere
 	rows = append(rows,
 		fmt.Sprintf("together\t%.2f\t%.1f\t%.2f\t%.1f\t", payout, perPayout, bare, perBare),
+		fmt.Sprintf("ratio of bare to payout\t\t%.2f\t\t\t", r.CPURatio),
 		fmt.Sprintf("other processes\t%.2f\t\t%.2f\t\t", e.PayoutCPUSeconds, e.BareCPUSeconds),
 		fmt.Sprintf("taken by the host\t%.2f\t\t%.2f\t\t", e.PayoutStolenSeconds, e.BareStolenSeconds))
 	return columns("CPU time in flight, and memory", rows)
