@@ -172,10 +172,11 @@ func listen(t *testing.T, s *pglock.Store) <-chan string {
 	return news
 }
 
+// listeners are the connections that hear: idle after LISTEN, because one that is still executing it misses what is sent meanwhile.
 func (f fixture) listeners(t *testing.T) (pids []int32) {
 	t.Helper()
 	rows, err := f.db.Conn.Query(context.Background(),
-		"SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'")
+		"SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%' AND state = 'idle'")
 	require.NoError(t, err)
 	for rows.Next() {
 		var pid int32
