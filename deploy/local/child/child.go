@@ -4,6 +4,7 @@ package child
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -69,13 +70,9 @@ func (p *Process) Signal(s syscall.Signal) error {
 		return nil
 	default:
 	}
-	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, syscall.ESRCH) {
-		select {
-		case <-p.done:
-			return nil
-		default:
-			return fmt.Errorf("signal %v to process %d: %w", s, p.PID(), err)
-		}
+	// It may have been waited for a moment before done is closed.
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal %v to process %d: %w", s, p.PID(), err)
 	}
 	return nil
 }
