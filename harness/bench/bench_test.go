@@ -109,6 +109,8 @@ func TestReportIsTableAndJSON(t *testing.T) {
 		Stalls:    []Stall{{WorkflowID: "payout-1", PauseMillis: 2000, After: "A", Before: "B"}},
 		Wrong:     []string{"a payout is FAILED"},
 	}
+	require.EqualError(t, r.wrong(), "a payout is FAILED")
+	require.NoError(t, (&Report{}).wrong())
 	r.Targets = targets(r)
 	file := filepath.Join(t.TempDir(), "out", "report.json")
 	var out bytes.Buffer

@@ -17,7 +17,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 )
 
@@ -44,11 +43,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) int {
 		return exitUsage
 	}
 	report, err := measure(ctx, o, progress)
-	if err == nil {
-		err = report.write(out, o.jsonFile)
-	}
-	if err == nil && len(report.Wrong) > 0 {
-		err = errors.New(strings.Join(report.Wrong, "; "))
+	if report != nil {
+		err = errors.Join(err, report.write(out, o.jsonFile), report.wrong())
 	}
 	return exitCode(err, progress)
 }

@@ -33,13 +33,18 @@ type loneRun struct {
 	latency    time.Duration
 }
 
-// measure starts a system, measures, and stops it again.
-func measure(ctx context.Context, o options, progress io.Writer) (_ *Report, err error) {
+// measure starts a system, measures, and stops it again. A report comes with an error when stopping failed: its figures hold.
+func measure(ctx context.Context, o options, progress io.Writer) (*Report, error) {
 	s, err := startSystem(ctx, o, progress)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.stop()) }()
+	report, err := measureOn(ctx, s, o, progress)
+	return report, errors.Join(err, s.stop())
+}
+
+// measureOn measures on a running system. There is a report or an error.
+func measureOn(ctx context.Context, s *system, o options, progress io.Writer) (*Report, error) {
 	warmup := 2 * o.inFlight
 	executed := warmup + o.payouts + o.lone
 	payouts, err := newPayouts(ctx, s, executed, o.accounts)
@@ -62,7 +67,10 @@ func measure(ctx context.Context, o options, progress io.Writer) (_ *Report, err
 		return nil, err
 	}
 	report.Outcomes = payouts.outcomes
-	return report, m.fill(ctx, report)
+	if err := m.fill(ctx, report); err != nil {
+		return nil, err
+	}
+	return report, nil
 }
 
 func (m *measurement) run(ctx context.Context, warmup int) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -100,6 +101,14 @@ func (m *measurement) elsewhere() Elsewhere {
 		PayoutCPUSeconds: m.meter.others[payoutKind].Seconds(), BareCPUSeconds: m.meter.others[bareKind].Seconds(),
 		PayoutStolenSeconds: m.meter.stolen[payoutKind].Seconds(), BareStolenSeconds: m.meter.stolen[bareKind].Seconds(),
 	}
+}
+
+// wrong is what is wrong with the payouts, as an error.
+func (r *Report) wrong() error {
+	if len(r.Wrong) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(r.Wrong, "; "))
 }
 
 // write prints the report as tables, and as JSON to a file unless that is "".
