@@ -35,7 +35,11 @@ func columns(title string, rows []string) string {
 		_, _ = fmt.Fprintln(w, row)
 	}
 	_ = w.Flush()
-	return b.String()
+	lines := strings.Split(b.String(), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ") // of cells that are empty
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (r *Report) speedTable() string {
