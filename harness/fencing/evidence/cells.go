@@ -1,0 +1,168 @@
+package evidence
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Cells is the verdict table of an attempt: one line for each thing that the mode says, with its evidence.
+func Cells(m Mode, p Pause, f Facts) []Cell {
+	if p == NoPause {
+		return calmCells(f)
+	}
+	want := Expect(m)
+	pairs, fences := f.pairs()
+	rail := f.refused(f.A.Token, "rail")
+	account := f.refused(f.A.Token, "account", "ledger")
+	duplicates := f.duplicates(f.A.Token)
+	stale := f.A.Token < f.B.Token && f.After.Fence == f.A.Token
+	accountMust, atAccount := "0", len(account) == 0
+	if want.AccountRefused {
+		accountMust, atAccount = "≥1", len(account) >= 1
+	}
+	railMust := count(want.RailRefused)
+	return []Cell{
+		{Name: "requests the rail received", Must: strconv.Itoa(want.RailRequests), Is: strconv.Itoa(len(f.Requests)),
+			OK: len(f.Requests) == want.RailRequests, Evidence: "rail-stub's log: " + requests(f.Requests)},
+		{Name: "ledger pairs", Must: strconv.Itoa(want.LedgerPairs), Is: strconv.Itoa(pairs),
+			OK: pairs == want.LedgerPairs && len(f.Ledger) == 2*pairs, Evidence: fmt.Sprintf("ledger_entry: %d entries, posted under %v", len(f.Ledger), fences)},
+		yesNo("balance = signed sum", want.BalanceIsSum, f.After.BalanceMinor == f.After.SumMinor,
+			fmt.Sprintf("balance %d, sum of entries %d", f.After.BalanceMinor, f.After.SumMinor)),
+		yesNo("stale tA applied last", want.StaleLast, stale, fmt.Sprintf("account.fence %d, tA %d, tB %d", f.After.Fence, f.A.Token, f.B.Token)),
+		yesNo("rail-proxy FENCED_OUT for tA", want.RailRefused, refusedStep(f.A.Step(submitToRail)) && len(rail) > 0, refusals(rail, f.A.Step(submitToRail))),
+		yesNo("payment-resource FENCED_OUT for tA, zero rows", want.AccountRefused,
+			refusedStep(f.accountStep()) && len(account) > 0 && f.entriesUnder(f.A.Token) == 0,
+			fmt.Sprintf("%s; ledger entries under tA: %d", refusals(account, f.accountStep()), f.entriesUnder(f.A.Token))),
+		{Name: "fenced_out rail / account + ledger", Must: railMust + " / " + accountMust, Is: fmt.Sprintf("%d / %d", len(rail), len(account)),
+			OK: len(rail) == number(want.RailRefused) && atAccount, Evidence: "the guards' fenced_out events for this account and tA"},
+		{Name: "rail duplicates attempted", Must: strconv.Itoa(want.DuplicateEvents), Is: strconv.Itoa(len(duplicates)),
+			OK: len(duplicates) == want.DuplicateEvents, Evidence: "rail-proxy's duplicate_rail_submission_attempted events for this payout and tA"},
+		{Name: "outcome of A / B", Must: want.OutcomeA + " / " + want.OutcomeB, Is: orDash(f.A.Outcome) + " / " + orDash(f.B.Outcome),
+			OK: f.A.Outcome == want.OutcomeA && f.B.Outcome == want.OutcomeB, Evidence: "results of " + f.A.WorkflowID + " and " + f.B.WorkflowID},
+		yesNo("tB above tA", true, f.A.Token > 0 && f.B.Token > f.A.Token, fmt.Sprintf("tA %d, tB %d, from the histories", f.A.Token, f.B.Token)),
+	}
+}
+
+// calmCells is the table of the control, the same in every mode: the lock alone suffices while nothing stops.
+func calmCells(f Facts) []Cell {
+	pairs, fences := f.pairs()
+	contended, tokens := 0, 0
+	for _, run := range f.C {
+		if run.Outcome == "contended" && run.Token == 0 && run.EndedAt.Before(f.A.EndedAt) {
+			contended++
+		}
+		if run.Token != 0 {
+			tokens++
+		}
+	}
+	renewed := 0
+	for _, lease := range f.Leases {
+		if lease.Token == f.A.Token {
+			renewed += lease.Renewals
+		}
+	}
+	posted := true
+	for _, run := range f.C {
+		posted = posted && run.Outcome == "contended"
+	}
+	return []Cell{
+		{Name: "requests the rail received", Must: "1", Is: strconv.Itoa(len(f.Requests)), OK: len(f.Requests) == 1, Evidence: "rail-stub's log: " + requests(f.Requests)},
+		{Name: "ledger pairs", Must: "1", Is: strconv.Itoa(pairs), OK: pairs == 1 && len(f.Ledger) == 2,
+			Evidence: fmt.Sprintf("ledger_entry: %d entries, posted under %v", len(f.Ledger), fences)},
+		yesNo("balance = signed sum", true, f.After.BalanceMinor == f.After.SumMinor, fmt.Sprintf("balance %d, sum of entries %d", f.After.BalanceMinor, f.After.SumMinor)),
+		yesNo("posted under tA", true, f.A.Token > 0 && len(fences) == 1 && fences[0] == f.A.Token, fmt.Sprintf("posted under %v, tA %d", fences, f.A.Token)),
+		yesNo("A renewed through its work", true, renewed >= 2, fmt.Sprintf("later expiries of A's lease that were seen: %d", renewed)),
+		yesNo("B contended while A held", true, contended >= 1, fmt.Sprintf("runs of B that ended contended, without a token, before A's: %d of %d", contended, len(f.C))),
+		{Name: "fenced_out rail / account + ledger", Must: "0 / 0", OK: len(f.Refusals) == 0,
+			Is:       fmt.Sprintf("%d / %d", len(f.atResource("rail")), len(f.Refusals)-len(f.atResource("rail"))),
+			Evidence: "the guards' fenced_out events for this account"},
+		{Name: "rail duplicates attempted", Must: "0", Is: strconv.Itoa(len(f.Duplicates)), OK: len(f.Duplicates) == 0,
+			Evidence: "rail-proxy's duplicate_rail_submission_attempted events for this payout"},
+		{Name: "outcome of A / B", Must: "posted / contended", Is: orDash(f.A.Outcome) + " / " + outcomes(f.C), OK: f.A.Outcome == "posted" && posted && len(f.C) > 0,
+			Evidence: fmt.Sprintf("results of %s and of %d runs of %s; grants that B got: %d", f.A.WorkflowID, len(f.C), f.B.WorkflowID, tokens)},
+	}
+}
+
+func (f Facts) duplicates(token int64) []Duplicate {
+	var all []Duplicate
+	for _, d := range f.Duplicates {
+		if d.Presented == token {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+func (f Facts) atResource(resource string) []Refusal {
+	var all []Refusal
+	for _, r := range f.Refusals {
+		if r.Resource == resource {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func refusedStep(s *Step) bool { return s != nil && s.Outcome == fencedOut }
+
+func yesNo(name string, must, is bool, evidence string) Cell {
+	word := func(b bool) string {
+		if b {
+			return "yes"
+		}
+		return "no"
+	}
+	return Cell{Name: name, Must: word(must), Is: word(is), OK: must == is, Evidence: evidence}
+}
+
+func count(b bool) string { return strconv.Itoa(number(b)) }
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func requests(all []Request) string {
+	var parts []string
+	for _, r := range all {
+		parts = append(parts, fmt.Sprintf("#%d at %s", r.Sequence, clock(r.ReceivedAt)))
+	}
+	return join(parts)
+}
+
+func refusals(all []Refusal, step *Step) string {
+	var parts []string
+	for _, r := range all {
+		parts = append(parts, fmt.Sprintf("%s: presented %d, highest %d", r.Resource, r.Presented, r.Highest))
+	}
+	if step == nil {
+		return join(parts)
+	}
+	return fmt.Sprintf("%s; %s answered %s", join(parts), step.Name, orDash(step.Outcome))
+}
+
+// outcomes are the distinct outcomes of runs.
+func outcomes(runs []Worker) string {
+	var parts []string
+	seen := make(map[string]bool)
+	for _, run := range runs {
+		if !seen[run.Outcome] {
+			seen[run.Outcome] = true
+			parts = append(parts, orDash(run.Outcome))
+		}
+	}
+	return join(parts)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}
+
+// clock is a time of day in UTC, to the millisecond.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
