@@ -57,7 +57,7 @@ type Run struct {
 	GuardsAfter  Guards       `json:"guardsAfter"`
 	Repetitions  []Repetition `json:"repetitions"`
 	Counters     []Counter    `json:"counters"`   // of the guards, over the whole run
-	Invariants   []Finding    `json:"invariants"` // what the invariant checker found afterwards; empty is clean
+	Invariants   []Finding    `json:"invariants"` // what the invariant checker found afterwards: empty is clean, null not asked
 	Summary      Summary      `json:"summary"`
 }
 

@@ -34,7 +34,7 @@ const (
 	PausedTooEarly Code = "PAUSED_TOO_EARLY"
 	PausedTooLate  Code = "PAUSED_TOO_LATE"
 	AttemptEnded   Code = "ATTEMPT_ENDED_BEFORE_THE_THAW"
-	RailUnclear    Code = "RAIL_GAVE_B_NO_ANSWER"
+	BDidNotFinish  Code = "B_DID_NOT_FINISH"
 
 	// The experiment is at fault: nothing that it shows counts.
 	WrongProcess   Code = "WRONG_PROCESS_PAUSED"
@@ -55,4 +55,4 @@ const (
 )
 
 // inconclusive are the codes that make an attempt inconclusive, as opposed to wrong.
-var inconclusive = map[Code]bool{NeverReached: true, PausedTooEarly: true, PausedTooLate: true, AttemptEnded: true, RailUnclear: true}
+var inconclusive = map[Code]bool{NeverReached: true, PausedTooEarly: true, PausedTooLate: true, AttemptEnded: true, BDidNotFinish: true}

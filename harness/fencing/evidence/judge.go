@@ -82,10 +82,9 @@ func unasked(f Facts) []Diagnosis {
 	case submit.Outcome == "":
 		return []Diagnosis{diagnose(NeverReached, "A's %s has no result", submitToRail)}
 	}
-	for _, s := range f.Submissions {
-		if s.Token == f.B.Token && s.Outcome == "TIMEOUT" {
-			return []Diagnosis{diagnose(RailUnclear, "the rail did not answer B's own submission in time, so B could not finish")}
-		}
+	switch f.B.Outcome {
+	case "abandoned", "ambiguous", "contended":
+		return []Diagnosis{diagnose(BDidNotFinish, "B was to finish the payout and ended %q (%s): there was nothing for A's stale token to collide with", f.B.Outcome, orNone(f.B.Reason))}
 	}
 	return nil
 }

@@ -37,7 +37,11 @@ func Summarize(r Run) Summary {
 	if s.Identical < s.Repetitions {
 		word = "as the table says"
 	}
-	s.Line = fmt.Sprintf("%d/%d %s: %s; inconclusive %d", s.Identical, s.Repetitions, r.Mode, word, s.Inconclusive)
+	mode := string(r.Mode)
+	if r.Pause == NoPause {
+		mode += ", no pause"
+	}
+	s.Line = fmt.Sprintf("%d/%d %s: %s; inconclusive %d", s.Identical, s.Repetitions, mode, word, s.Inconclusive)
 	return s
 }
 
@@ -59,8 +63,11 @@ func Switches(m Mode, g Guards) []Diagnosis {
 }
 
 // books compares the findings of the invariant checker with the mode: money that moved twice must be found, and
-// nothing else may be.
+// nothing else may be. Where the checker was not asked, it says nothing.
 func books(r Run) []Diagnosis {
+	if r.Invariants == nil {
+		return nil
+	}
 	if r.Pause == NoPause || len(r.Repetitions) == 0 {
 		return unexpected(r.Invariants, nil)
 	}
