@@ -117,7 +117,7 @@ func (s *Stack) ProfilePath() string { return filepath.Join(s.data.path, "profil
 func (s *Stack) Profile() *profile.Profile {
 	p := &profile.Profile{
 		TemporalAddress: s.TemporalAddress(), TemporalNamespace: Namespace, TaskQueue: TaskQueue, UI: s.UIURL(),
-		PaydbURL: s.ReaderURL(), Tokens: map[string]string{},
+		PaydbURL: s.ReaderURL(), Logs: s.LogDir(), Tokens: map[string]string{},
 	}
 	for name, field := range map[string]*string{
 		LockServer: &p.LockServer, PaymentResource: &p.PaymentResource, RailProxy: &p.RailProxy, RailStub: &p.RailStub, Worker: &p.Worker,

@@ -26,6 +26,7 @@ type Profile struct {
 	TaskQueue         string            `json:"taskQueue"`         // the worker's
 	UI                string            `json:"ui,omitempty"`      // Temporal's web UI; "" when there is none
 	PaydbURL          string            `json:"paydbUrl"`          // the SELECT-only role
+	Logs              string            `json:"logs"`              // folder of the processes' logs, <process>.log each
 	Tokens            map[string]string `json:"tokens"`            // role → path of the file that holds its bearer token
 }
 
