@@ -12,6 +12,8 @@ const (
 	railSubmit   = "services/railproxy/internal/admission/admission.go"
 	railCall     = "services/railproxy/internal/rail/rail.go"
 	railTests    = "./services/railproxy"
+	abandonFence = "services/paymentresource/internal/outcome/abandon_fence.sql"
+	experiment   = "./harness/fencing"
 )
 
 // controls are the mechanisms that are broken, one at a time.
@@ -98,5 +100,19 @@ var controls = []control{
 		what:  "the submit activity has two attempts",
 		edits: []edit{{"workflows/options.go", "		RetryPolicy:            attempts(1),", "		RetryPolicy:            attempts(2),"}},
 		pkg:   "./workflows", test: "^TestHowOftenEachStepIsTried$",
+	},
+	{
+		name: "rail-guard-ignores-the-token",
+		what: "the rail guard admits whatever token; only the uniqueness of what was presented is left",
+		edits: []edit{{railAdmit, "SET highest_token = excluded.highest_token, updated_at = clock_timestamp()\n	WHERE w.highest_token < excluded.highest_token",
+			"SET highest_token = greatest(w.highest_token, excluded.highest_token), updated_at = clock_timestamp()"}},
+		pkg: experiment, test: "^TestEveryModeShowsWhatItMust$/^on$",
+	},
+	{
+		name: "account-guard-ignores-the-token",
+		what: "a claim is handed back under whatever token; only the payout's state is left",
+		edits: []edit{{abandonFence, "SET fence = $2, updated_at", "SET fence = greatest(fence, $2), updated_at"},
+			{abandonFence, " AND account.fence <= $2", ""}},
+		pkg: experiment, test: "^TestEveryModeShowsWhatItMust$/^on$",
 	},
 }

@@ -98,8 +98,9 @@ func (c control) run(root string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "test", "-json", "-count=1", "-vet=off", "-timeout=5m", "-overlay="+overlay, "-run="+c.test, c.pkg)
+	cmd := exec.Command("go", "test", "-json", "-count=1", "-vet=off", "-timeout=5m", "-tags=fencing", "-run="+c.test, c.pkg)
 	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOFLAGS=-overlay="+overlay) // a test that builds the product builds the broken one
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err = cmd.Run()
