@@ -111,8 +111,22 @@ func (d *demonstration) run(ctx context.Context) error {
 	if !report.OK() {
 		return fmt.Errorf("%w: %d of %d checks failed", errViolated, len(report.Findings), len(report.Checks))
 	}
-	return judge(all)
+	if err := judge(all); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprint(d.out, demoNext) // it proves nothing
+	return nil
 }
+
+// demoNext is where the demonstration ends and the experiment begins.
+const demoNext = `
+All payouts ended as they must. But nothing stopped here. Now freeze a worker in mid-payout and see what becomes of the money:
+
+  harness/fencing-demo.sh --fencing off    no guard compares tokens: the money moves twice and the ledger stops adding up
+  harness/fencing-demo.sh --fencing on     both guards compare them: the same worker is refused, twice
+
+harness/fencing-demo/README.md says how to read what they show.
+`
 
 func (d *demonstration) connect(ctx context.Context) (err error) {
 	if d.payments, err = paymentapi.NewClient(d.stack.URL(local.PaymentResource), httpclient.Identity{Bearer: d.stack.Bearer("intake")}); err != nil {
