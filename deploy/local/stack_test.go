@@ -134,6 +134,10 @@ func TestProcessesCanBeKilledAndRestarted(t *testing.T) {
 	require.Equal(t, url, stack.URL(local.LockServer))
 	require.NoError(t, stack.PayDB().Signal(syscall.SIGKILL))
 	require.NoError(t, stack.PayDB().Restart(t.Context()))
+	// Their pools may hold connections to the killed server, which the next request would be the first to notice.
+	for _, name := range []string{local.PaymentResource, local.RailProxy} {
+		require.NoError(t, stack.Process(name).Restart(t.Context()))
+	}
 	require.NoError(t, worker.Restart(t.Context()), "one that runs is stopped first")
 
 	_, r := payOut(t, stack, "queue-a")
