@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"railguard/harness/fencing/evidence"
 	"railguard/services/paymentapi"
@@ -28,7 +31,7 @@ const lapseGrace = 5 * time.Second
 type interference struct {
 	env         map[string][]string                   // more variables for the stack's processes
 	freezeAt    func(context.Context, *attempt) error // instead of waiting for A's submit window and the offset
-	freezePID   func(*attempt) (int, error)           // instead of A's process
+	freeze      func(*attempt) (process, error)       // instead of A's process
 	afterFreeze func(context.Context, *attempt) error // once A is stopped and its lease has lapsed, before B
 	beforeThaw  func(context.Context, *attempt) error // once B has ended
 	guardsSay   func(*evidence.Guards)                // what the guards said before the run
@@ -43,17 +46,18 @@ type attempt struct {
 	facts   evidence.Facts
 
 	a, b       *workerProcess
+	frozen     process
 	runA, runB client.WorkflowRun
 	watch      *leaseWatch
 }
 
-// make makes the attempt and returns its facts. An error says that it could not be made; that an attempt was made and
+// play makes the attempt and gathers its facts. An error says that it could not be made; that an attempt was made and
 // shows nothing is told by the facts' Trouble.
-func (t *attempt) make(ctx context.Context) (err error) {
+func (t *attempt) play(ctx context.Context) (err error) {
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.endWorkers(ctx)) }()
+	defer func() { err = errors.Join(err, t.end(ctx)) }()
 	if err := t.prepare(ctx); err != nil {
 		return err
 	}
@@ -183,7 +187,7 @@ func (t *attempt) awaitWindow(ctx context.Context) error {
 		_, ended, err := runTimes(ctx, t.temporal, t.facts.A.WorkflowID, t.facts.A.RunID)
 		return !ended.IsZero(), err
 	}, func() string {
-		return "A has not opened its submit window; the last lines of its log:\n" + t.a.lastLines()
+		return "worker A has not opened its submit window; the last lines of its log:\n" + t.a.lastLines()
 	})
 }
 
@@ -222,21 +226,21 @@ func awaitWindowAndOffset(ctx context.Context, t *attempt) error {
 
 // freezeA stops A's process and proves that it is A's and that it is stopped.
 func (t *attempt) freezeA(ctx context.Context) (frozen bool, err error) {
-	pid := t.a.PID()
-	if f := t.options.interference.freezePID; f != nil {
-		if pid, err = f(t); err != nil {
+	t.frozen = t.a
+	if f := t.options.interference.freeze; f != nil {
+		if t.frozen, err = f(t); err != nil {
 			return false, err
 		}
 	}
-	if err := identify(pid, t.facts.A.TaskQueue); err != nil {
-		t.trouble(evidence.WrongProcess, "%v; nothing was stopped", err)
-		return false, nil
+	if wrong := identify(t.frozen, t.facts.A.TaskQueue); wrong != nil {
+		t.trouble(evidence.WrongProcess, "%v; nothing was stopped", wrong)
+		return false, nil //nolint:nilerr // it is what the attempt shows
 	}
-	if err := freeze(ctx, pid); err != nil {
+	if err := freeze(ctx, t.frozen); err != nil {
 		return false, err
 	}
-	state, err := processState(pid)
-	t.facts.Freeze = &evidence.Freeze{ProcessID: pid, State: state, StoppedAt: time.Now()}
+	state, err := processState(t.frozen.PID())
+	t.facts.Freeze = &evidence.Freeze{ProcessID: t.frozen.PID(), State: state, StoppedAt: time.Now()}
 	return true, err
 }
 
@@ -252,7 +256,7 @@ func (t *attempt) isInside(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if t.facts.WindowToken != t.facts.A.Token {
-		return false, fmt.Errorf("A's event names token %d, its history %d", t.facts.WindowToken, t.facts.A.Token)
+		return false, fmt.Errorf("the event of worker A names token %d, its history %d", t.facts.WindowToken, t.facts.A.Token)
 	}
 	log, err := t.stub.Requests(ctx, t.facts.PayoutID)
 	if err != nil {
@@ -282,7 +286,13 @@ func (t *attempt) awaitLapse(ctx context.Context) (bool, error) {
 	limit := t.options.leaseTTL + lapseGrace
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := await(within, func() (bool, error) { return !t.watch.holds(t.facts.A.Token), nil }, func() string { return "A's lease" })
+	err := await(within, func() (bool, error) {
+		_, over := t.watch.seen(t.facts.A.Token)
+		return over, nil
+	}, func() string { return "the lease of worker A lives on" })
+	if held, _ := t.watch.seen(t.facts.A.Token); !held {
+		return false, fmt.Errorf("the lock-server was never seen to have granted token %d", t.facts.A.Token)
+	}
 	if err != nil && ctx.Err() == nil {
 		t.trouble(evidence.LeaseKept, "A's lease under token %d still lives %v after process %d was stopped: somebody renews it, so that process is not the one that holds it",
 			t.facts.A.Token, limit, t.facts.Freeze.ProcessID)
@@ -309,11 +319,10 @@ func (t *attempt) takeOver(ctx context.Context) (err error) {
 
 // letGo thaws A and waits for the end of its run.
 func (t *attempt) letGo(ctx context.Context) error {
-	pid := t.facts.Freeze.ProcessID
-	if state, err := processState(pid); err != nil || state != stopped {
-		t.trouble(evidence.NeverReached, "process %d was not stopped any more when it was to be woken (state %s)", pid, orNone(state))
+	if state, err := processState(t.frozen.PID()); err != nil || state != stopped {
+		t.trouble(evidence.NeverReached, "process %d was not stopped any more when it was to be woken (state %s)", t.frozen.PID(), orNone(state))
 	}
-	if err := thaw(ctx, pid); err != nil {
+	if err := thaw(ctx, t.frozen); err != nil {
 		return t.unlessGone(err)
 	}
 	t.facts.Freeze.ThawedAt = time.Now()
@@ -322,36 +331,50 @@ func (t *attempt) letGo(ctx context.Context) error {
 
 // unlessGone turns the end of A's process into a trouble: it never reached the rail.
 func (t *attempt) unlessGone(err error) error {
-	var ended *workerEnded
 	select {
 	case <-t.a.Done():
-		ended = &workerEnded{t.facts.A.WorkflowID, t.a}
-	default:
-	}
-	if err != nil && (ended != nil || errors.As(err, &ended)) {
-		t.trouble(evidence.NeverReached, "A's process %d ended (%v) before its run did", t.a.PID(), t.a.Err())
+		if err != nil {
+			t.trouble(evidence.NeverReached, "A's process %d ended (%v) before its run did", t.a.PID(), t.a.Err())
+		}
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // outcome waits for a run's result and notes it. A run that failed has no outcome, and its error as the reason.
 func (t *attempt) outcome(ctx context.Context, w *evidence.Worker, run client.WorkflowRun, by *workerProcess) error {
 	r, err := awaitRun(ctx, run, by, t.options.work+t.options.leaseTTL+runLimit)
-	if failed := runFailed(err); failed != nil {
-		w.Reason = failed.Error()
-		return nil
+	var failed *temporal.WorkflowExecutionError
+	if errors.As(err, &failed) {
+		r, err = result{Reason: failed.Error()}, nil
 	}
 	w.Outcome, w.State, w.Reason = r.Outcome, r.State, r.Reason
 	return err
 }
 
-// endWorkers ends both workers, in whatever state they are.
-func (t *attempt) endWorkers(ctx context.Context) error {
+// end ends both workers, in whatever state they are: their runs have ended, or nobody waits for them any more. On a system that
+// goes on, a run that is still open is terminated: no worker would ever come for it.
+func (t *attempt) end(ctx context.Context) error {
 	var errs []error
 	for _, w := range []*workerProcess{t.a, t.b} {
 		if w != nil {
-			errs = append(errs, w.end(ctx))
+			errs = append(errs, w.Stop(syscall.SIGKILL, 10*time.Second))
+		}
+	}
+	if t.stack != nil {
+		return errors.Join(errs...)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	for _, run := range []client.WorkflowRun{t.runA, t.runB} {
+		if run == nil {
+			continue
+		}
+		err := t.temporal.TerminateWorkflow(ctx, run.GetID(), run.GetRunID(), "the fencing experiment is over")
+		var ended *serviceerror.NotFound
+		if err != nil && !errors.As(err, &ended) {
+			errs = append(errs, fmt.Errorf("run %s is still open: %w", run.GetID(), err))
 		}
 	}
 	return errors.Join(errs...)

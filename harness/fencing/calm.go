@@ -27,7 +27,7 @@ func (t *attempt) playCalm(ctx context.Context) (err error) {
 		w := t.facts.B
 		run, err := t.startRun(ctx, w.WorkflowID, w.TaskQueue, t.facts.PayoutID)
 		if err == nil {
-			w.RunID = run.GetRunID()
+			w.RunID, t.runB = run.GetRunID(), run
 			err = t.outcome(ctx, &w, run, t.b)
 		}
 		if err != nil {

@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"go.temporal.io/sdk/temporal"
 
 	"railguard/harness/fencing/evidence"
 )
@@ -128,13 +125,4 @@ func pointers(workers []evidence.Worker) []*evidence.Worker {
 		list[i] = &workers[i]
 	}
 	return list
-}
-
-// runFailed returns the error with which a run itself failed, as opposed to one of waiting for it.
-func runFailed(err error) error {
-	var failed *temporal.WorkflowExecutionError
-	if errors.As(err, &failed) {
-		return fmt.Errorf("the run failed: %w", failed)
-	}
-	return nil
 }

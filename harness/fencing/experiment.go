@@ -35,7 +35,7 @@ func experiment(ctx context.Context, o options, out, progress io.Writer) (err er
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
 	e := &series{system: s, options: o, dir: dir, out: out, say: say}
 	e.evidence = evidence.Run{Mode: o.mode, Pause: o.pause, Mechanism: o.pause.Mechanism(), Seed: o.seed, Parallel: o.parallel, Stack: o.stack, StartedAt: started}
-	if err := e.make(ctx); err != nil {
+	if err := e.run(ctx); err != nil {
 		return fmt.Errorf("%w\nwhat was captured is in %s", err, dir)
 	}
 	if err := writeVerdict(dir, e.evidence); err != nil {
@@ -63,8 +63,8 @@ type series struct {
 	print    sync.Mutex
 }
 
-// make makes all repetitions, and what is read once before and after them.
-func (e *series) make(ctx context.Context) (err error) {
+// run makes all repetitions, and what is read once before and after them.
+func (e *series) run(ctx context.Context) (err error) {
 	if e.evidence.GuardsBefore, err = e.guards(ctx); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (e *series) attempt(ctx context.Context, repetition, try int) (evidence.Att
 		name = fmt.Sprintf("%03d.%d", repetition, try)
 	}
 	t := &attempt{system: e.system, options: e.options, dir: filepath.Join(e.dir, name), offset: e.offset(repetition, try)}
-	if err := t.make(ctx); err != nil {
+	if err := t.play(ctx); err != nil {
 		return evidence.Attempt{}, err
 	}
 	lastOfB(&t.facts)

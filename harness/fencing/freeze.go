@@ -13,12 +13,16 @@ import (
 // tick is how often a state is looked at that nobody announces.
 const tick = 20 * time.Millisecond
 
-// identify checks that a process is the worker of a task queue and nothing else, a shell or the driver itself, say: its
-// own command line and environment say so.
-func identify(pid int, queue string) error {
-	if pid <= 1 || pid == os.Getpid() {
-		return fmt.Errorf("process %d is not a worker", pid)
-	}
+// process is a child of this program. Its signals reach that process and no other, even if its id is given away again.
+type process interface {
+	PID() int
+	Signal(syscall.Signal) error
+}
+
+// identify checks that a process is the worker of a task queue and nothing else, a shell, say: its own command line and
+// environment say so.
+func identify(p process, queue string) error {
+	pid := p.PID()
 	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		return err
@@ -57,19 +61,19 @@ func processState(pid int) (string, error) {
 const stopped = "T"
 
 // freeze stops a process and returns once the kernel says that it is stopped.
-func freeze(ctx context.Context, pid int) error {
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		return fmt.Errorf("SIGSTOP to process %d: %w", pid, err)
+func freeze(ctx context.Context, p process) error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
 	}
-	return awaitState(ctx, pid, func(state string) bool { return state == stopped })
+	return awaitState(ctx, p.PID(), func(state string) bool { return state == stopped })
 }
 
 // thaw lets a process go on and returns once the kernel says so.
-func thaw(ctx context.Context, pid int) error {
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		return fmt.Errorf("SIGCONT to process %d: %w", pid, err)
+func thaw(ctx context.Context, p process) error {
+	if err := p.Signal(syscall.SIGCONT); err != nil {
+		return err
 	}
-	return awaitState(ctx, pid, func(state string) bool { return state != stopped })
+	return awaitState(ctx, p.PID(), func(state string) bool { return state != stopped })
 }
 
 func awaitState(ctx context.Context, pid int, reached func(string) bool) error {

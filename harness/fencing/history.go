@@ -74,27 +74,23 @@ func decode(a *historypb.ActivityTaskCompletedEventAttributes) (r result) {
 
 // runTimes are when a run started and ended; the end is zero while it has not.
 func runTimes(ctx context.Context, temporal client.Client, workflowID, runID string) (started, ended time.Time, err error) {
-	d, err := temporal.DescribeWorkflowExecution(ctx, workflowID, runID)
+	d, err := temporal.DescribeWorkflow(ctx, workflowID, runID)
 	if err != nil {
 		return started, ended, err
 	}
-	info := d.GetWorkflowExecutionInfo()
-	if t := info.GetStartTime(); t != nil {
-		started = t.AsTime()
+	if d.WorkflowCloseTime != nil {
+		ended = *d.WorkflowCloseTime
 	}
-	if t := info.GetCloseTime(); t != nil {
-		ended = t.AsTime()
-	}
-	return started, ended, nil
+	return d.WorkflowStartTime, ended, nil
 }
 
 // inside reports whether a run's only pending activity is of that type and handed out to a worker.
 func inside(ctx context.Context, temporal client.Client, workflowID, runID, activity string) (bool, error) {
-	d, err := temporal.DescribeWorkflowExecution(ctx, workflowID, runID)
+	d, err := temporal.DescribeWorkflow(ctx, workflowID, runID)
 	if err != nil {
 		return false, err
 	}
-	pending := d.GetPendingActivities()
+	pending := d.RawResponse.GetPendingActivities()
 	return len(pending) == 1 && pending[0].GetActivityType().GetName() == activity &&
 		pending[0].GetState() == enums.PENDING_ACTIVITY_STATE_STARTED && pending[0].GetAttempt() == 1, nil
 }

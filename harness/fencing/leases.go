@@ -66,11 +66,16 @@ func (w *leaseWatch) saw(lock *lockapi.Lock, now time.Time) {
 	}
 }
 
-// holds reports whether the token held the lock when it was last looked at.
-func (w *leaseWatch) holds(token int64) bool {
+// seen reports whether the token was seen to hold the lock, and whether it was seen not to hold it any more.
+func (w *leaseWatch) seen(token int64) (held, over bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	return w.held == token
+	for _, lease := range w.leases {
+		if lease.Token == token {
+			return true, !lease.EndedAt.IsZero()
+		}
+	}
+	return false, false
 }
 
 // stop ends the watch and returns what was seen.

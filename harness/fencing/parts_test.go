@@ -31,17 +31,15 @@ func TestOnlyTheWorkerOfTheQueueIsIdentified(t *testing.T) {
 		return p
 	}
 	worker := waiting("worker", "mine")
-	require.NoError(t, identify(worker.PID(), "mine"))
-	require.ErrorContains(t, identify(worker.PID(), "min"), "not the one of task queue min")
-	require.ErrorContains(t, identify(waiting("lock-server", "mine").PID(), "mine"), `its command line is "railguard lock-server"`)
-	require.ErrorContains(t, identify(os.Getpid(), "mine"), "is not a worker")
-	require.ErrorContains(t, identify(1, "mine"), "process 1 is not a worker")
+	require.NoError(t, identify(worker, "mine"))
+	require.ErrorContains(t, identify(worker, "min"), "not the one of task queue min")
+	require.ErrorContains(t, identify(waiting("lock-server", "mine"), "mine"), `its command line is "railguard lock-server"`)
 
-	require.NoError(t, freeze(t.Context(), worker.PID()))
+	require.NoError(t, freeze(t.Context(), worker))
 	state, err := processState(worker.PID())
 	require.NoError(t, err)
 	require.Equal(t, "T", state)
-	require.NoError(t, thaw(t.Context(), worker.PID()))
+	require.NoError(t, thaw(t.Context(), worker))
 	state, err = processState(worker.PID())
 	require.NoError(t, err)
 	require.NotEqual(t, "T", state)
@@ -55,14 +53,19 @@ func TestTheLeasesThatWereSeen(t *testing.T) {
 	held := func(token fencing.Token, acquired, expires int) *lockapi.Lock {
 		return &lockapi.Lock{Held: true, FencingToken: token, AcquiredAt: at(acquired), ExpiresAt: at(expires)}
 	}
+	seen := func(token int64, wantHeld, wantOver bool) {
+		t.Helper()
+		held, over := w.seen(token)
+		require.Equal(t, []bool{wantHeld, wantOver}, []bool{held, over})
+	}
 	w.saw(&lockapi.Lock{}, *at(0))
-	require.False(t, w.holds(7))
+	seen(7, false, false)
 	w.saw(held(7, 1, 6), *at(1))
 	w.saw(held(7, 1, 6), *at(2))
 	w.saw(held(7, 1, 8), *at(3))
-	require.True(t, w.holds(7))
+	seen(7, true, false)
 	w.saw(&lockapi.Lock{FencingToken: 7}, *at(9)) // free: the token is that of the last grant
-	require.False(t, w.holds(7))
+	seen(7, true, true)
 	w.saw(held(8, 10, 15), *at(10))
 	w.saw(held(9, 11, 16), *at(11))
 	require.Equal(t, []evidence.Lease{

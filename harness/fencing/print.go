@@ -25,15 +25,15 @@ func (e *series) printRepetition(r evidence.Repetition) {
 		fmt.Fprintf(&b, "\n  B: process %d, token %d\n", f.B.ProcessID, f.B.Token)
 	}
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "  \tCHECK\tMUST\tIS\tEVIDENCE\n")
+	_, _ = fmt.Fprint(table, "  \tCHECK\tMUST\tIS\tEVIDENCE\n")
 	for _, c := range last.Cells {
 		mark := "ok"
 		if !c.OK {
 			mark = "NO"
 		}
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\n", mark, c.Name, c.Must, c.Is, c.Evidence)
+		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\n", mark, c.Name, c.Must, c.Is, c.Evidence)
 	}
-	_ = table.Flush() // into memory
+	_ = table.Flush() // all of it goes into memory
 	for _, attempt := range r.Attempts {
 		for _, d := range attempt.Diagnoses {
 			fmt.Fprintf(&b, "  attempt %d %s  %s: %s\n", attempt.Number, attempt.Verdict, d.Code, d.Sentence)

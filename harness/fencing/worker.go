@@ -57,17 +57,6 @@ func cleanEnvironment() []string {
 	return kept
 }
 
-// end ends the worker, in order when ctx still lives, and at once when not: a frozen one too.
-func (w *workerProcess) end(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return w.Stop(syscall.SIGKILL, 10*time.Second)
-	}
-	if err := w.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	return w.Stop(syscall.SIGCONT, 60*time.Second)
-}
-
 // lastLines are the end of the worker's log, for an error.
 func (w *workerProcess) lastLines() string {
 	data, err := os.ReadFile(w.logPath)

@@ -33,7 +33,7 @@ func TestAThatNeverReachesTheRailIsNoPass(t *testing.T) {
 	require.Equal(t, evidence.Inconclusive, o.run.Repetitions[0].Last().Verdict)
 	require.Contains(t, o.codes(), evidence.NeverReached)
 	require.Equal(t, 2, o.run.Summary.Inconclusive, "both tries are shown")
-	require.Contains(t, o.out, "0/1 on: as the table says; inconclusive 2\n")
+	require.Contains(t, o.out, "0/1 on: not identical; inconclusive 2\n")
 }
 
 // asSuperuser changes paydb as nobody in the product can.
@@ -118,7 +118,7 @@ func TestTheWrongProcessIsNoticed(t *testing.T) {
 		other, err := child.Start(exec.Command("sleep", "600"), syscall.SIGKILL)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, other.Stop(syscall.SIGKILL, 10*time.Second)) }()
-		o := try(t, interference{freezePID: func(*attempt) (int, error) { return other.PID(), nil }}, "--fencing", "off")
+		o := try(t, interference{freeze: func(*attempt) (process, error) { return other, nil }}, "--fencing", "off")
 		require.Equal(t, exitFailed, o.exit)
 		last := o.run.Repetitions[0].Last()
 		require.Equal(t, evidence.Diverged, last.Verdict)
@@ -131,9 +131,9 @@ func TestTheWrongProcessIsNoticed(t *testing.T) {
 	t.Run("another worker of the same queue", func(t *testing.T) {
 		t.Parallel()
 		var other *workerProcess
-		o := try(t, interference{freezePID: func(a *attempt) (_ int, err error) {
+		o := try(t, interference{freeze: func(a *attempt) (_ process, err error) {
 			other, err = a.startWorker(a.a.queue, a.file("other.log"), a.workerEnv()...)
-			return other.PID(), err
+			return other, err
 		}}, "--fencing", "off", "--work", "15s") // A is still at work when the lease ought to have lapsed
 		if other != nil {
 			require.NoError(t, other.Stop(syscall.SIGKILL, 10*time.Second))
@@ -182,9 +182,8 @@ func TestAPauseThatOutlivesTheAttempt(t *testing.T) {
 	o := try(t, interference{beforeThaw: func(ctx context.Context, a *attempt) error {
 		// Until Temporal has ended A's SubmitToRail: nobody else looks at A's run while its worker is stopped.
 		return await(ctx, func() (bool, error) {
-			d, err := a.temporal.DescribeWorkflowExecution(ctx, a.facts.A.WorkflowID, a.facts.A.RunID)
-			return err == nil && len(d.GetPendingActivities()) == 0 &&
-				d.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, err
+			d, err := a.temporal.DescribeWorkflow(ctx, a.facts.A.WorkflowID, a.facts.A.RunID)
+			return err == nil && len(d.RawResponse.GetPendingActivities()) == 0 && d.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, err
 		}, func() string { return "A's attempt has not timed out" })
 	}}, "--fencing", "on", "--attempts", "1")
 	require.Equal(t, exitFailed, o.exit)

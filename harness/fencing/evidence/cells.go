@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -24,7 +25,8 @@ func Cells(m Mode, p Pause, f Facts) []Cell {
 	railMust := count(want.RailRefused)
 	return []Cell{
 		{Name: "requests the rail received", Must: strconv.Itoa(want.RailRequests), Is: strconv.Itoa(len(f.Requests)),
-			OK: len(f.Requests) == want.RailRequests, Evidence: "rail-stub's log: " + requests(f.Requests)},
+			OK:       len(f.Requests) == want.RailRequests && moved(f.Requests) == want.RailRequests && slices.Equal(f.presented(), want.presented(f)),
+			Evidence: fmt.Sprintf("rail-stub's log: %s; presented under %v", requests(f.Requests), f.presented())},
 		{Name: "ledger pairs", Must: strconv.Itoa(want.LedgerPairs), Is: strconv.Itoa(pairs),
 			OK: pairs == want.LedgerPairs && len(f.Ledger) == 2*pairs, Evidence: fmt.Sprintf("ledger_entry: %d entries, posted under %v", len(f.Ledger), fences)},
 		yesNo("balance = signed sum", want.BalanceIsSum, f.After.BalanceMinor == f.After.SumMinor,
@@ -67,7 +69,8 @@ func calmCells(f Facts) []Cell {
 		posted = posted && run.Outcome == "contended"
 	}
 	return []Cell{
-		{Name: "requests the rail received", Must: "1", Is: strconv.Itoa(len(f.Requests)), OK: len(f.Requests) == 1, Evidence: "rail-stub's log: " + requests(f.Requests)},
+		{Name: "requests the rail received", Must: "1", Is: strconv.Itoa(len(f.Requests)), OK: len(f.Requests) == 1 && moved(f.Requests) == 1,
+			Evidence: "rail-stub's log: " + requests(f.Requests)},
 		{Name: "ledger pairs", Must: "1", Is: strconv.Itoa(pairs), OK: pairs == 1 && len(f.Ledger) == 2,
 			Evidence: fmt.Sprintf("ledger_entry: %d entries, posted under %v", len(f.Ledger), fences)},
 		yesNo("balance = signed sum", true, f.After.BalanceMinor == f.After.SumMinor, fmt.Sprintf("balance %d, sum of entries %d", f.After.BalanceMinor, f.After.SumMinor)),
@@ -128,9 +131,41 @@ func number(b bool) int {
 func requests(all []Request) string {
 	var parts []string
 	for _, r := range all {
-		parts = append(parts, fmt.Sprintf("#%d at %s", r.Sequence, clock(r.ReceivedAt)))
+		part := fmt.Sprintf("#%d at %s", r.Sequence, clock(r.ReceivedAt))
+		if !r.MoneyMoved {
+			part += ", no money moved"
+		}
+		parts = append(parts, part)
 	}
 	return join(parts)
+}
+
+// moved counts the requests that moved money.
+func moved(all []Request) int {
+	n := 0
+	for _, r := range all {
+		n += number(r.MoneyMoved)
+	}
+	return n
+}
+
+// presented are the tokens under which rail-proxy presented the payout, in that order.
+func (f Facts) presented() []int64 {
+	var tokens []int64
+	for _, s := range f.Submissions {
+		if s.presented() {
+			tokens = append(tokens, s.Token)
+		}
+	}
+	return tokens
+}
+
+// presented are the tokens under which the payout must have been presented: B's, and where nothing stops A, A's after it.
+func (e Expectation) presented(f Facts) []int64 {
+	if e.RailRequests == 1 {
+		return []int64{f.B.Token}
+	}
+	return []int64{f.B.Token, f.A.Token}
 }
 
 func refusals(all []Refusal, step *Step) string {

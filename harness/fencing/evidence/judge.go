@@ -57,13 +57,7 @@ func doubts(f Facts) []Diagnosis {
 		all = append(all, diagnose(RailLogLost, "the rail stub was restarted during the attempt (it started at %s, now at %s): its log is kept in memory and proves nothing",
 			clock(f.StubStartedBefore), clock(f.StubStartedAfter)))
 	}
-	presented := 0
-	for _, s := range f.Submissions {
-		if s.presented() {
-			presented++
-		}
-	}
-	if presented != len(f.Requests) {
+	if presented := len(f.presented()); presented != len(f.Requests) {
 		all = append(all, diagnose(RailLogDiffers, "rail-proxy recorded %d submissions of the payout as presented, the rail's own log has %d requests", presented, len(f.Requests)))
 	}
 	return all

@@ -156,6 +156,8 @@ func TestWhatIsNotAPass(t *testing.T) {
 		{"stopped too early", evidence.On, func(f *evidence.Facts) {
 			f.Trouble = []evidence.Diagnosis{{Code: evidence.PausedTooEarly, Sentence: "s"}}
 		}, evidence.Inconclusive, evidence.PausedTooEarly},
+		{"the rail moved no money", evidence.Off, func(f *evidence.Facts) { f.Requests[1].MoneyMoved = false }, evidence.Diverged, evidence.CellDiffers},
+		{"both requests were B's", evidence.Off, func(f *evidence.Facts) { f.Submissions[1].Token = tokenB }, evidence.Diverged, evidence.CellDiffers},
 		{"a stale row was written", evidence.On, func(f *evidence.Facts) { f.Ledger = append(f.Ledger, entries(tokenA, "group-a", at(20))...) }, evidence.Diverged, evidence.CellDiffers},
 		{"half a pair", evidence.On, func(f *evidence.Facts) { f.Ledger = f.Ledger[:1] }, evidence.Diverged, evidence.CellDiffers},
 		{"a pair of unequal legs", evidence.On, func(f *evidence.Facts) { f.Ledger[1].AmountMinor = 99 }, evidence.Diverged, evidence.CellDiffers},
@@ -271,7 +273,7 @@ func TestAnInconclusiveAttemptIsShownAndNeverAPass(t *testing.T) {
 	r.Repetitions[1].Attempts = []evidence.Attempt{attempt, attempt}
 	s = evidence.Summarize(r)
 	require.False(t, s.Passed)
-	require.Equal(t, "2/3 on: as the table says; inconclusive 2", s.Line)
+	require.Equal(t, "2/3 on: not identical; inconclusive 2", s.Line)
 	require.Equal(t, []evidence.Code{evidence.NeverReached}, codes(s.Diagnoses))
 }
 

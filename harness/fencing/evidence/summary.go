@@ -35,7 +35,7 @@ func Summarize(r Run) Summary {
 	s.Passed = s.Repetitions > 0 && s.Identical == s.Repetitions && len(s.Diagnoses) == 0
 	word := "identical"
 	if s.Identical < s.Repetitions {
-		word = "as the table says"
+		word = "not identical"
 	}
 	mode := string(r.Mode)
 	if r.Pause == NoPause {
