@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"railguard/harness/fencing/evidence"
+	"railguard/harness/fencing/report"
 )
 
 // file is the path of a file of the attempt's capture.
@@ -68,9 +69,16 @@ func writeSnapshot(dir, when string, s snapshot) error {
 	)
 }
 
-// writeVerdict writes verdict.json.
+// writeVerdict writes verdict.json and report.html.
 func writeVerdict(dir string, run evidence.Run) error {
-	return writeJSON(filepath.Join(dir, "verdict.json"), run)
+	if err := writeJSON(filepath.Join(dir, "verdict.json"), run); err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if err := report.Write(&page, run); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "report.html"), page.Bytes(), 0o644)
 }
 
 func writeJSON(path string, v any) error {
