@@ -159,7 +159,7 @@ func atRail(f evidence.Facts, who func(int64) string) []mark {
 	var all []mark
 	moved := 0
 	for _, r := range requests {
-		m := mark{at: r.ReceivedAt, lane: rail, kind: accepted, who: "?", label: fmt.Sprintf("#%d money moved", r.Sequence), detail: "request in the rail's own log"}
+		m := mark{at: r.ReceivedAt, lane: rail, kind: accepted, who: "?", label: fmt.Sprintf("money moved (#%d)", r.Sequence), detail: "request in the rail's own log"}
 		last := -1
 		for i, s := range f.Submissions {
 			if !taken[i] && presented(s) && !s.SubmittedAt.After(r.ReceivedAt) && (last < 0 || s.SubmittedAt.After(f.Submissions[last].SubmittedAt)) {
@@ -173,9 +173,9 @@ func atRail(f evidence.Facts, who func(int64) string) []mark {
 		}
 		switch {
 		case !r.MoneyMoved:
-			m.kind, m.label = idle, fmt.Sprintf("#%d nothing moved", r.Sequence)
+			m.kind, m.label = idle, fmt.Sprintf("nothing moved (#%d)", r.Sequence)
 		case moved > 0:
-			m.kind, m.label = harmful, fmt.Sprintf("#%d money moved again", r.Sequence)
+			m.kind, m.label = harmful, fmt.Sprintf("money moved again (#%d)", r.Sequence)
 			moved++
 		default:
 			moved++
@@ -212,8 +212,12 @@ func refusal(r evidence.Refusal, where lane, who func(int64) string) mark {
 
 // compared is a refusal in numbers.
 func compared(r evidence.Refusal) string {
-	sign := map[int]string{-1: "<", 0: "=", 1: ">"}[cmp.Compare(r.Presented, r.Highest)]
-	return fmt.Sprintf("presented %d %s highest %d", r.Presented, sign, r.Highest)
+	return fmt.Sprintf("presented %d %s highest %d", r.Presented, sign(r), r.Highest)
+}
+
+// sign is how the two tokens of a refusal compare: only < is right.
+func sign(r evidence.Refusal) string {
+	return map[int]string{-1: "<", 0: "=", 1: ">"}[cmp.Compare(r.Presented, r.Highest)]
 }
 
 func orNone(s string) string {

@@ -231,7 +231,7 @@ func tiles(f evidence.Facts) []tile {
 		for _, r := range inOrder {
 			names = append(names, r.Resource)
 		}
-		guards.Big, guards.Small = often(len(names)), fmt.Sprintf("%s: %s", join(names), compared(inOrder[0]))
+		guards.Big, guards.Small = often(len(names)), fmt.Sprintf("%s: token %d %s %d", join(names), inOrder[0].Presented, sign(inOrder[0]), inOrder[0].Highest)
 	}
 	ended := tile{Name: "A ended / B ended", Big: orNone(f.A.Outcome) + " / " + orNone(f.B.Outcome),
 		Small: fmt.Sprintf("token %s / token %s", token(f.A.Token), token(f.B.Token))}
@@ -297,6 +297,9 @@ func info(before, after evidence.GuardInfo) string {
 
 // manySquares is how many repetitions are too many for the head of the page.
 const manySquares = 104
+
+// Few reports whether the grid of the repetitions is beside the verdict. Of one alone there is none: it would say the same.
+func (v view) Few() bool { return len(v.Squares) > 1 && !v.Many() }
 
 // Many reports whether the grid of the repetitions is at the end of the page.
 func (v view) Many() bool { return len(v.Squares) > manySquares }

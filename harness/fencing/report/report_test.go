@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"railguard/harness/fencing/evidence"
+	"railguard/harness/fencing/report"
 )
 
 // samples are a run of every mode and the control.
@@ -114,10 +116,10 @@ func labels(chart *node) []string {
 
 func TestWhatTheMarksSay(t *testing.T) {
 	for mode, want := range map[evidence.Mode][]string{
-		evidence.Off:         {"submit, token 8", "submit, stale token 7 accepted", "#1 money moved", "#2 money moved again", "claim, token 7", "claim, token 8", "post, token 8", "post, stale token 7 accepted"},
-		evidence.RailOnly:    {"submit, token 8", "A presented 7 < highest 8", "#1 money moved", "claim, token 7", "claim, token 8", "post, token 8"},
-		evidence.AccountOnly: {"submit, token 8", "submit, stale token 7 accepted", "#1 money moved", "#2 money moved again", "claim, token 7", "claim, token 8", "post, token 8", "A presented 7 < highest 8"},
-		evidence.On:          {"submit, token 8", "A presented 7 < highest 8", "#1 money moved", "claim, token 7", "claim, token 8", "post, token 8", "A presented 7 < highest 8"},
+		evidence.Off:         {"submit, token 8", "submit, stale token 7 accepted", "money moved (#1)", "money moved again (#2)", "claim, token 7", "claim, token 8", "post, token 8", "post, stale token 7 accepted"},
+		evidence.RailOnly:    {"submit, token 8", "A presented 7 < highest 8", "money moved (#1)", "claim, token 7", "claim, token 8", "post, token 8"},
+		evidence.AccountOnly: {"submit, token 8", "submit, stale token 7 accepted", "money moved (#1)", "money moved again (#2)", "claim, token 7", "claim, token 8", "post, token 8", "A presented 7 < highest 8"},
+		evidence.On:          {"submit, token 8", "A presented 7 < highest 8", "money moved (#1)", "claim, token 7", "claim, token 8", "post, token 8", "A presented 7 < highest 8"},
 	} {
 		page, _ := written(t, sample(t, mode))
 		chart := drawn(t, page)
@@ -342,6 +344,8 @@ func TestOneSectionForEachRepetition(t *testing.T) {
 		require.Equal(t, i != 7, s.has("good"))
 	}
 	require.Contains(t, squares[4].words(), "1?")
+	alone, _ := written(t, sample(t, evidence.Off))
+	require.Empty(t, alone.find("ol", "grid"), "one square says no more than the verdict beside it")
 	earlier := all[4].find("details", "earlier")
 	require.Len(t, earlier, 1)
 	require.Contains(t, earlier[0].words(), "INCONCLUSIVE")
@@ -382,9 +386,12 @@ func TestTheStoryComesFromTheFacts(t *testing.T) {
 		require.Equal(t, want, strings.TrimSpace(page.find("p", "story")[0].words()), name)
 	}
 	run := sample(t, evidence.Off)
+	facts(&run).Claims = facts(&run).Claims[:1]
+	page, _ := written(t, run)
+	require.Contains(t, page.find("p", "story")[0].words(), "A woke with token 7 after B had been granted token 8")
 	facts(&run).Freeze = nil
 	facts(&run).Requests = nil
-	page, _ := written(t, run)
+	page, _ = written(t, run)
 	require.Contains(t, page.find("p", "story")[0].words(), "A was never stopped. The rail was never called.")
 }
 
@@ -506,6 +513,14 @@ func together(f *evidence.Facts) {
 		at := f.A.StartedAt.Add(time.Duration(i) * 300 * time.Millisecond)
 		f.A.Steps = append(f.A.Steps, evidence.Step{Name: "LoadPayout", ScheduledAt: at, EndedAt: &at})
 	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestAFailedWriteIsTold(t *testing.T) {
+	require.ErrorContains(t, report.Write(full{}, sample(t, evidence.On)), "no space left")
 }
 
 func TestTheDrawingsAreNamed(t *testing.T) {

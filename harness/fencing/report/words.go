@@ -81,7 +81,11 @@ func opening(run evidence.Run, f evidence.Facts) string {
 	case f.Freeze.ThawedAt.IsZero():
 		return fmt.Sprintf("A was stopped under token %d and never woken.", f.A.Token)
 	case f.B.Token > f.A.Token && f.A.Token > 0:
-		lead = fmt.Sprintf("A woke with token %d after the account had moved to token %d", f.A.Token, f.B.Token)
+		how := "B had been granted"
+		if slices.ContainsFunc(f.Claims, func(c evidence.Claim) bool { return c.Token == f.B.Token }) {
+			how = "the account had moved to"
+		}
+		lead = fmt.Sprintf("A woke with token %d after %s token %d", f.A.Token, how, f.B.Token)
 	default:
 		lead = fmt.Sprintf("A woke with token %s, and B's was %s", token(f.A.Token), token(f.B.Token))
 	}
