@@ -116,8 +116,9 @@ const (
 
 // Facts is everything that was read about one attempt. Times are of one machine's clock.
 type Facts struct {
-	AccountID string `json:"accountId"`
-	PayoutID  string `json:"payoutId"`
+	AccountID   string `json:"accountId"`
+	PayoutID    string `json:"payoutId"`
+	AmountMinor int64  `json:"amountMinor"` // of the payout
 
 	A Worker   `json:"workerA"`
 	B Worker   `json:"workerB"`

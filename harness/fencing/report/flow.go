@@ -18,7 +18,7 @@ const (
 // flow draws what left the account by each account of it: the payout's own amount is a line, and what lies beyond it stands out.
 func flow(id string, f evidence.Facts) canvas {
 	c := canvas{ID: id + "-money", Width: flowWidth, Title: "What left the account, by each account of it"}
-	unit := amount(f)
+	unit := f.AmountMinor
 	sources := []struct {
 		name, from string
 		value      int64

@@ -208,7 +208,7 @@ var (
 func tiles(f evidence.Facts) []tile {
 	n := moved(f)
 	rail := tile{Name: "Money moved at the rail", Big: fmt.Sprintf("%d×", n), Small: many(len(f.Requests), "request")}
-	if amount := amount(f); amount > 0 {
+	if amount := f.AmountMinor; amount > 0 {
 		rail.Small = fmt.Sprintf("%d left for a payout of %d", amount*int64(n), amount)
 	}
 	books := tile{Name: "Balance and ledger sum", Big: fmt.Sprintf("%d = %d", f.After.BalanceMinor, f.After.SumMinor), Small: "the books add up", Badge: fine}

@@ -147,7 +147,7 @@ func money(f evidence.Facts) string {
 		return "the rail was never called."
 	}
 	text := fmt.Sprintf("the rail was called %s", often(len(f.Requests)))
-	if amount := amount(f); amount > 0 {
+	if amount := f.AmountMinor; amount > 0 {
 		return fmt.Sprintf("%s: %d minor units left for a payout of %d.", text, amount*int64(moved(f)), amount)
 	}
 	return fmt.Sprintf("%s and moved money %s.", text, often(moved(f)))
@@ -182,16 +182,6 @@ func moved(f evidence.Facts) int {
 		}
 	}
 	return n
-}
-
-// amount is what the payout is about, as its ledger entries tell it; 0 where there are none.
-func amount(f evidence.Facts) int64 {
-	for _, e := range f.Ledger {
-		if e.AccountID == f.AccountID && e.Direction == "DEBIT" {
-			return e.AmountMinor
-		}
-	}
-	return 0
 }
 
 // often is how often something happened, in words.
