@@ -1,0 +1,2 @@
+#!/bin/sh
+exec ./ui-server --env docker start
