@@ -73,5 +73,16 @@ tool-temporal:
 postgres: build
 	@$(BIN) dev --prepare
 
+.PHONY: images compose-tools test-images
+images: ## pull the images of the compose stack (FROM_SOURCE=1: build stand-ins where no registry can be reached)
+	@deploy/images/$(if $(filter-out 0 no false,$(FROM_SOURCE)),from-source/build.sh,pull.sh)
+
+compose-tools: ## install Docker Compose v2 where docker has none
+	@deploy/images/compose-tools/install.sh
+
+test-images: ## try the images in containers, and whether the binary is the same wherever it is built
+	go vet -tags images ./deploy/images
+	go test -timeout 25m -count 1 -tags images ./deploy/images
+
 clean: ## remove what was built and what runs left behind; the tools stay
 	rm -rf bin harness/fencing-demo/out harness/bench/out

@@ -92,10 +92,13 @@ build_base() {
 
 # Without buildx the client has only the classic builder. The recipes are written for both.
 docker_build() {
-	local flags=() name
+	local flags=() name old
 	for name in http_proxy https_proxy no_proxy; do [ -z "${!name:-}" ] || flags+=(--build-arg "$name"); done
 	docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
-	docker build --quiet --label "railguard.recipe=$3" --build-arg "BASE=$base" "${flags[@]}" --tag "$1" "$2"
+	old=$(id_of "$1" 2>/dev/null) || old=
+	docker build --quiet --label "railguard.recipe=$3" --build-arg "BASE=$base" "${flags[@]}" --tag "$1" "$2" || return
+	# What it replaces would stay as an image without a name; where a container still uses it, it does.
+	[ -z "$old" ] || docker rmi "$old" || true
 }
 
 # build TAG RECIPE [NAME=GO_RECIPE:PACKAGE…] builds the image of a recipe folder. Each NAME is a program of the tool module in the folder GO_RECIPE.
@@ -107,7 +110,7 @@ build() {
 		files_hash "$recipes/$recipe"
 		for program in "$@"; do
 			program=${program#*=}
-			files_hash "$recipes/${program%%:*}"
+			files_hash "$recipes/${program%%:*}" # with its go.sum
 		done
 		printf '%s\n' "$@" "$go_version"
 	} | hash_of)
@@ -117,13 +120,18 @@ build() {
 	find "$recipes/$recipe" -maxdepth 1 -type f ! -name 'go.*' -exec cp {} "$context/" \;
 	for program in "$@"; do go_build "$tag" "${program%%=*}" "${program#*=}"; done
 	"prepare_${recipe//-/_}" "$context" 2>"$work/log" || { cat "$work/log" >&2; fail "$tag: its context could not be made"; }
+	chmod -R u=rwX,go=rX "$context" # whatever the umask of this shell is
 	attempt "$tag: docker build failed; where it says that apt could not fetch, containers do not reach the Debian mirror $mirror" docker_build "$tag" "$context" "$hash"
 	rm -rf "$context"
 	built "$tag"
 }
 
 prepare_postgres() { :; }
-prepare_etcd() { :; }
+# An image without a shell makes no folders, so they come with the context.
+prepare_etcd() {
+	mkdir -p "$1/rootfs/usr/local/bin" "$1/rootfs/var/lib/etcd"
+	mv "$1/etcd" "$1/etcdctl" "$1/rootfs/usr/local/bin/"
+}
 prepare_temporal_server() { :; }
 prepare_temporal_admin_tools() { :; }
 prepare_prometheus() { :; }
@@ -147,7 +155,7 @@ go_build() {
 	local image=$1 name=$2 recipe package set flags='-s -w -buildid='
 	IFS=: read -r recipe package set <<<"$3"
 	[ -z "$set" ] || flags+=" -X $set"
-	attempt "$image: the Go module proxy ($(go env GOPROXY)) could not be reached, or does not have a module that $package needs" \
+	attempt "$image: the modules of $package could not be had from the Go module proxy, $(go env GOPROXY)" \
 		in_module "$recipe" list -deps "$package"
 	attempt "$image: $package does not compile" \
 		in_module "$recipe" build -trimpath -buildvcs=false -ldflags "$flags" -o "$context/$name" "$package"

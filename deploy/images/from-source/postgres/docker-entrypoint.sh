@@ -40,7 +40,7 @@ psql_setup() { psql --no-psqlrc --quiet -v ON_ERROR_STOP=1 --username "$POSTGRES
 # data folder would look like a whole one. The server of the set-up has no TCP port and its socket is elsewhere: no client and no health
 # check takes it for the real one.
 set_up() {
-	local method=${POSTGRES_HOST_AUTH_METHOD:-scram-sha-256} socket
+	local method=${POSTGRES_HOST_AUTH_METHOD:-scram-sha-256} data=$PGDATA socket password=()
 	[ -n "$POSTGRES_PASSWORD" ] || [ "$method" = trust ] ||
 		fail "POSTGRES_PASSWORD or POSTGRES_PASSWORD_FILE must be set: the data folder is empty and the superuser needs a password"
 	if [ -e "$PGDATA/.setup" ]; then
@@ -48,22 +48,22 @@ set_up() {
 		rm -rf "${PGDATA:?}"/*
 	fi
 	[ -z "$(find "$PGDATA" -mindepth 1 -maxdepth 1 ! -name lost+found -print -quit)" ] || fail "$PGDATA holds files, but no database"
+	# No subshell around this: in one, bash may become the last command of a script that it sources.
 	socket=$(mktemp -d)
-	(
-		export PGDATA=$PGDATA/.setup PGHOST=$socket PGPASSWORD=$POSTGRES_PASSWORD
-		password=()
-		[ -z "$POSTGRES_PASSWORD" ] || password=(--pwfile=/dev/fd/3)
-		# Words on purpose: the variable holds options.
-		# shellcheck disable=SC2086
-		initdb --username="$POSTGRES_USER" --auth-local=trust --auth-host="$method" "${password[@]}" ${POSTGRES_INITDB_ARGS:-} 3<<<"$POSTGRES_PASSWORD"
-		printf '\nhost all all all %s\n' "$method" >>"$PGDATA/pg_hba.conf"
-		pg_ctl --wait --options="-c listen_addresses='' -k $socket" start
-		if [ "$POSTGRES_DB" != postgres ]; then
-			POSTGRES_DB=postgres psql_setup -v name="$POSTGRES_DB" <<<'CREATE DATABASE :"name"'
-		fi
-		run_scripts
-		pg_ctl --wait --mode=fast stop
-	)
+	export PGDATA=$data/.setup PGHOST=$socket PGPASSWORD=$POSTGRES_PASSWORD
+	[ -z "$POSTGRES_PASSWORD" ] || password=(--pwfile=/dev/fd/3)
+	# Words on purpose: the variable holds options.
+	# shellcheck disable=SC2086
+	initdb --username="$POSTGRES_USER" --auth-local=trust --auth-host="$method" "${password[@]}" ${POSTGRES_INITDB_ARGS:-} 3<<<"$POSTGRES_PASSWORD"
+	printf '\nhost all all all %s\n' "$method" >>"$PGDATA/pg_hba.conf"
+	pg_ctl --wait --options="-c listen_addresses='' -k $socket" start
+	if [ "$POSTGRES_DB" != postgres ]; then
+		POSTGRES_DB=postgres psql_setup -v name="$POSTGRES_DB" <<<'CREATE DATABASE :"name"'
+	fi
+	run_scripts
+	pg_ctl --wait --mode=fast stop
+	export PGDATA=$data
+	unset PGHOST PGPASSWORD
 	rm -rf "$socket"
 	for f in "$PGDATA/.setup"/*; do # the version last: it says that this is a data folder
 		[ "$f" = "$PGDATA/.setup/PG_VERSION" ] || mv "$f" "$PGDATA/"
@@ -87,5 +87,5 @@ if [ "$(id -u)" = 0 ]; then
 	exec setpriv --reuid=postgres --regid=postgres --init-groups --inh-caps=-all "$0" "$@"
 fi
 [ -s "$PGDATA/PG_VERSION" ] || set_up
-unset POSTGRES_PASSWORD PGPASSWORD
+unset POSTGRES_PASSWORD
 exec "$@"
