@@ -16,7 +16,7 @@ echo "building Docker Compose $version"
 cd "$folder"
 export CGO_ENABLED=0 GOFLAGS=-mod=readonly GOWORK=off
 answer=$(go list -deps "$package" 2>&1) ||
-	fail "the Go module proxy ($(go env GOPROXY)) could not be reached, or does not have a module that Compose needs: $(tail -n 1 <<<"$answer")"
+	fail "the Go module proxy ($(go env GOPROXY | sed 's,//[^/@]*@,//,g')) could not be reached, or does not have a module that Compose needs: $(tail -n 1 <<<"$answer")"
 mkdir -p "$plugins"
 new=$(mktemp "$plugins/.docker-compose.XXXXXX") # in the same folder, so that it is put in place whole or not at all
 trap 'rm -f "$new"' EXIT

@@ -150,12 +150,15 @@ in_module() {
 	(cd "$recipes/$folder" && CGO_ENABLED=0 GOFLAGS=-mod=readonly GOWORK=off go "$@")
 }
 
+# proxies prints where modules come from, without the credentials that such an address may hold.
+proxies() { GOTOOLCHAIN=local go env GOPROXY | sed 's,//[^/@]*@,//,g'; }
+
 # go_build IMAGE NAME RECIPE:PACKAGE[:VARIABLE=VALUE] puts the program into the context. VARIABLE is a string that is set when it is linked.
 go_build() {
 	local image=$1 name=$2 recipe package set flags='-s -w -buildid='
 	IFS=: read -r recipe package set <<<"$3"
 	[ -z "$set" ] || flags+=" -X $set"
-	attempt "$image: the modules of $package could not be had from the Go module proxy, $(go env GOPROXY)" \
+	attempt "$image: the modules of $package could not be had from the Go module proxy, $(proxies)" \
 		in_module "$recipe" list -deps "$package"
 	attempt "$image: $package does not compile" \
 		in_module "$recipe" build -trimpath -buildvcs=false -ldflags "$flags" -o "$context/$name" "$package"
@@ -166,7 +169,7 @@ find_go() {
 	command -v go >/dev/null || fail "Go is not installed"
 	[ "$(go env GOVERSION)" = "go$go_version" ] || export GOTOOLCHAIN=go$go_version
 	go_root=$(go env GOROOT 2>"$work/log") ||
-		fail "Go $go_version is not installed, and the Go module proxy ($(GOTOOLCHAIN=local go env GOPROXY)) does not give it: $(tail -n 1 "$work/log")"
+		fail "Go $go_version is not installed, and the Go module proxy ($(proxies)) does not give it: $(tail -n 1 "$work/log")"
 }
 
 # What the builder needs to know of the way to the module proxy; go.env is where a toolchain keeps its defaults.
