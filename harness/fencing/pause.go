@@ -138,6 +138,10 @@ func (t *attempt) isInside(ctx context.Context) (bool, error) {
 	if t.facts.WindowToken != t.facts.A.Token {
 		return false, fmt.Errorf("the event of worker A names token %d, its history %d", t.facts.WindowToken, t.facts.A.Token)
 	}
+	if _, over := t.watch.seen(t.facts.A.Token); over {
+		t.trouble(evidence.LapsedBefore, "A's lease under token %d was over before A was stopped: it was not the pause that lost it", t.facts.A.Token)
+		return false, nil
+	}
 	log, err := t.stub.Requests(ctx, t.facts.PayoutID)
 	if err != nil {
 		return false, err

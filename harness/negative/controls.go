@@ -12,7 +12,6 @@ const (
 	railSubmit   = "services/railproxy/internal/admission/admission.go"
 	railCall     = "services/railproxy/internal/rail/rail.go"
 	railTests    = "./services/railproxy"
-	abandonFence = "services/paymentresource/internal/outcome/abandon_fence.sql"
 	experiment   = "./harness/fencing"
 )
 
@@ -109,10 +108,9 @@ var controls = []control{
 		pkg: experiment, test: "^TestEveryModeShowsWhatItMust$/^on$",
 	},
 	{
-		name: "account-guard-ignores-the-token",
-		what: "a claim is handed back under whatever token; only the payout's state is left",
-		edits: []edit{{abandonFence, "SET fence = $2, updated_at", "SET fence = greatest(fence, $2), updated_at"},
-			{abandonFence, " AND account.fence <= $2", ""}},
-		pkg: experiment, test: "^TestEveryModeShowsWhatItMust$/^on$",
+		name:  "claim-does-not-raise-the-fence",
+		what:  "the account guard does not learn of the new token; only the payout's state and its open claim are left",
+		edits: []edit{{claimFence, "SET fence = $3,", "SET fence = account.fence,"}},
+		pkg:   experiment, test: "^TestEveryModeShowsWhatItMust$/^on$",
 	},
 }

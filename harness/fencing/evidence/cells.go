@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -32,7 +33,8 @@ func Cells(m Mode, p Pause, f Facts) []Cell {
 		yesNo("balance = signed sum", want.BalanceIsSum, f.After.BalanceMinor == f.After.SumMinor,
 			fmt.Sprintf("balance %d, sum of entries %d", f.After.BalanceMinor, f.After.SumMinor)),
 		yesNo("stale tA applied last", want.StaleLast, stale, fmt.Sprintf("account.fence %d, tA %d, tB %d", f.After.Fence, f.A.Token, f.B.Token)),
-		yesNo("rail-proxy FENCED_OUT for tA", want.RailRefused, refusedStep(f.A.Step(submitToRail)) && len(rail) > 0, refusals(rail, f.A.Step(submitToRail))),
+		yesNo("rail-proxy FENCED_OUT for tA", want.RailRefused, refusedStep(f.A.Step(submitToRail)) && len(rail) > 0 && f.fencedRows() > 0,
+			fmt.Sprintf("%s; FENCED records: %d", refusals(rail, f.A.Step(submitToRail)), f.fencedRows())),
 		yesNo("payment-resource FENCED_OUT for tA, zero rows", want.AccountRefused,
 			refusedStep(f.accountStep()) && len(account) > 0 && f.entriesUnder(f.A.Token) == 0,
 			fmt.Sprintf("%s; ledger entries under tA: %d", refusals(account, f.accountStep()), f.entriesUnder(f.A.Token))),
@@ -43,7 +45,37 @@ func Cells(m Mode, p Pause, f Facts) []Cell {
 		{Name: "outcome of A / B", Must: want.OutcomeA + " / " + want.OutcomeB, Is: orDash(f.A.Outcome) + " / " + orDash(f.B.Outcome),
 			OK: f.A.Outcome == want.OutcomeA && f.B.Outcome == want.OutcomeB, Evidence: "results of " + f.A.WorkflowID + " and " + f.B.WorkflowID},
 		yesNo("tB above tA", true, f.A.Token > 0 && f.B.Token > f.A.Token, fmt.Sprintf("tA %d, tB %d, from the histories", f.A.Token, f.B.Token)),
+		f.exclusion(),
 	}
+}
+
+// exclusion is the lock-server's part: it grants the lock to B once A's lease has expired, and not before. It never trusts the lock
+// with money; it shows that the lock is not at fault.
+func (f Facts) exclusion() Cell {
+	a, b := f.lease(f.A.Token), f.lease(f.B.Token)
+	if a == nil || b == nil {
+		return yesNo("B granted after A's lease expired", true, false, "not both grants were seen")
+	}
+	return yesNo("B granted after A's lease expired", true, !b.AcquiredAt.Before(a.ExpiresAt),
+		fmt.Sprintf("tA expired at %s, tB granted at %s", clock(a.ExpiresAt), clock(b.AcquiredAt)))
+}
+
+func (f Facts) lease(token int64) *Lease {
+	for i := range f.Leases {
+		if f.Leases[i].Token == token {
+			return &f.Leases[i]
+		}
+	}
+	return nil
+}
+
+// fencedRows counts rail-proxy's own records of having refused tA.
+func (f Facts) fencedRows() int {
+	n := 0
+	for _, s := range f.Submissions {
+		n += number(s.Token == f.A.Token && s.Outcome == "FENCED")
+	}
+	return n
 }
 
 // calmCells is the table of the control, the same in every mode: the lock alone suffices while nothing stops.
@@ -51,7 +83,8 @@ func calmCells(f Facts) []Cell {
 	pairs, fences := f.pairs()
 	contended, tokens := 0, 0
 	for _, run := range f.C {
-		if run.Outcome == "contended" && run.Token == 0 && run.EndedAt.Before(f.A.EndedAt) {
+		if acquire := run.Step("AcquireLock"); run.Outcome == "contended" && run.Token == 0 && run.EndedAt.Before(f.A.EndedAt) &&
+			acquire != nil && strings.HasPrefix(acquire.Reason, "LOCK_CONTENDED") {
 			contended++
 		}
 		if run.Token != 0 {
@@ -76,7 +109,7 @@ func calmCells(f Facts) []Cell {
 		yesNo("balance = signed sum", true, f.After.BalanceMinor == f.After.SumMinor, fmt.Sprintf("balance %d, sum of entries %d", f.After.BalanceMinor, f.After.SumMinor)),
 		yesNo("posted under tA", true, f.A.Token > 0 && len(fences) == 1 && fences[0] == f.A.Token, fmt.Sprintf("posted under %v, tA %d", fences, f.A.Token)),
 		yesNo("A renewed through its work", true, renewed >= 2, fmt.Sprintf("later expiries of A's lease that were seen: %d", renewed)),
-		yesNo("B contended while A held", true, contended >= 1, fmt.Sprintf("runs of B that ended contended, without a token, before A's: %d of %d", contended, len(f.C))),
+		yesNo("B contended while A held", true, contended >= 1, fmt.Sprintf("runs of B that ended with LOCK_CONTENDED, without a token, before A's: %d of %d", contended, len(f.C))),
 		{Name: "fenced_out rail / account + ledger", Must: "0 / 0", OK: len(f.Refusals) == 0,
 			Is:       fmt.Sprintf("%d / %d", len(f.atResource("rail")), len(f.Refusals)-len(f.atResource("rail"))),
 			Evidence: "the guards' fenced_out events for this account"},

@@ -33,6 +33,7 @@ const (
 	NeverReached   Code = "A_NEVER_REACHED_THE_RAIL_GUARD"
 	PausedTooEarly Code = "PAUSED_TOO_EARLY"
 	PausedTooLate  Code = "PAUSED_TOO_LATE"
+	LapsedBefore   Code = "LEASE_LAPSED_BEFORE_THE_PAUSE"
 	AttemptEnded   Code = "ATTEMPT_ENDED_BEFORE_THE_THAW"
 	BDidNotFinish  Code = "B_DID_NOT_FINISH"
 
@@ -55,4 +56,4 @@ const (
 )
 
 // inconclusive are the codes that make an attempt inconclusive, as opposed to wrong.
-var inconclusive = map[Code]bool{NeverReached: true, PausedTooEarly: true, PausedTooLate: true, AttemptEnded: true, BDidNotFinish: true}
+var inconclusive = map[Code]bool{NeverReached: true, PausedTooEarly: true, PausedTooLate: true, LapsedBefore: true, AttemptEnded: true, BDidNotFinish: true}

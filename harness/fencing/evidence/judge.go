@@ -126,12 +126,13 @@ func (f Facts) accountStep() *Step {
 	return f.A.Step(abandonClaim)
 }
 
-// refused are the refusals of a token at the resources.
+// refused are the refusals of a token at the resources, for a token that is at least B's: a guard that names another highest
+// token than the one that took over has not compared the two.
 func (f Facts) refused(token int64, resources ...string) []Refusal {
 	var all []Refusal
 	for _, r := range f.Refusals {
 		for _, resource := range resources {
-			if r.Resource == resource && r.Presented == token {
+			if r.Resource == resource && r.Presented == token && r.Highest >= f.B.Token {
 				all = append(all, r)
 			}
 		}

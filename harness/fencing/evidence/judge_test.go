@@ -38,6 +38,7 @@ func facts(m evidence.Mode) evidence.Facts {
 		Freeze:            &evidence.Freeze{ProcessID: 42, State: "T", StoppedAt: at(1.3), ThawedAt: at(7.5)},
 		A:                 evidence.Worker{WorkflowID: "payout-p", Token: tokenA},
 		B:                 evidence.Worker{WorkflowID: "payout-p-b", Token: tokenB, Outcome: "posted", State: "POSTED", Steps: []evidence.Step{step("SubmitToRail", "acked")}},
+		Leases:            []evidence.Lease{{Token: tokenA, AcquiredAt: at(0.1), ExpiresAt: at(6.3)}, {Token: tokenB, AcquiredAt: at(6.9), ExpiresAt: at(12)}},
 		StubStartedBefore: start, StubStartedAfter: start,
 		Requests:    []evidence.Request{{Sequence: 1, ReceivedAt: at(7.1), MoneyMoved: true}},
 		Submissions: []evidence.Submission{{SubmissionID: "b", Token: tokenB, Outcome: "ACKED"}},
@@ -76,7 +77,7 @@ func TestEveryModeMatchesItsOwnFactsAndNoOther(t *testing.T) {
 	for _, shown := range evidence.Modes {
 		for _, asked := range evidence.Modes {
 			cells, verdict, why := evidence.Judge(asked, evidence.Stop, facts(shown))
-			require.Len(t, cells, 10)
+			require.Len(t, cells, 11)
 			if shown == asked {
 				require.Equal(t, evidence.Matched, verdict, "%v", why)
 				require.Empty(t, why)
@@ -95,10 +96,10 @@ func TestEveryModeMatchesItsOwnFactsAndNoOther(t *testing.T) {
 // The table of the experiment, cell by cell, as the design has it.
 func TestTheTable(t *testing.T) {
 	want := map[evidence.Mode][]string{
-		evidence.Off:         {"2", "2", "no", "yes", "no", "no", "0 / 0", "0", "posted / posted", "yes"},
-		evidence.RailOnly:    {"1", "1", "yes", "no", "yes", "no", "1 / 0", "1", "fenced / posted", "yes"},
-		evidence.AccountOnly: {"2", "1", "yes", "no", "no", "yes", "0 / ≥1", "0", "fenced / posted", "yes"},
-		evidence.On:          {"1", "1", "yes", "no", "yes", "yes", "1 / ≥1", "1", "fenced / posted", "yes"},
+		evidence.Off:         {"2", "2", "no", "yes", "no", "no", "0 / 0", "0", "posted / posted", "yes", "yes"},
+		evidence.RailOnly:    {"1", "1", "yes", "no", "yes", "no", "1 / 0", "1", "fenced / posted", "yes", "yes"},
+		evidence.AccountOnly: {"2", "1", "yes", "no", "no", "yes", "0 / ≥1", "0", "fenced / posted", "yes", "yes"},
+		evidence.On:          {"1", "1", "yes", "no", "yes", "yes", "1 / ≥1", "1", "fenced / posted", "yes", "yes"},
 	}
 	for mode, musts := range want {
 		var got []string
@@ -140,6 +141,10 @@ func TestWhatIsNotAPass(t *testing.T) {
 		{"fenced out without an event", evidence.On, func(f *evidence.Facts) { f.Refusals = f.Refusals[1:] }, evidence.Diverged, evidence.GuardSilent},
 		{"an event without a refusal", evidence.RailOnly, func(f *evidence.Facts) { step(f, "SubmitToRail").Outcome = "rejected" }, evidence.Diverged, evidence.GuardSilent},
 		{"a refusal of another token", evidence.RailOnly, func(f *evidence.Facts) { f.Refusals[0].Presented = 3 }, evidence.Diverged, evidence.GuardSilent},
+		{"a refusal that names no higher token", evidence.RailOnly, func(f *evidence.Facts) { f.Refusals[0].Highest = 0 }, evidence.Diverged, evidence.GuardSilent},
+		{"a refusal without a record", evidence.On, func(f *evidence.Facts) { f.Submissions = f.Submissions[:1] }, evidence.Diverged, evidence.CellDiffers},
+		{"the lock was granted twice", evidence.On, func(f *evidence.Facts) { f.Leases[1].AcquiredAt = at(6.2) }, evidence.Diverged, evidence.CellDiffers},
+		{"a grant that nobody saw", evidence.On, func(f *evidence.Facts) { f.Leases = f.Leases[:1] }, evidence.Diverged, evidence.CellDiffers},
 		{"only the rail guard is wired", evidence.On, func(f *evidence.Facts) { *f = facts(evidence.RailOnly) }, evidence.Diverged, evidence.GuardSilent},
 		{"only the account guard is wired", evidence.On, func(f *evidence.Facts) { *f = facts(evidence.AccountOnly) }, evidence.Diverged, evidence.GuardSilent},
 		{"a guard that is off refuses", evidence.Off, func(f *evidence.Facts) { *f = facts(evidence.RailOnly) }, evidence.Diverged, evidence.GuardRefused},
@@ -197,7 +202,8 @@ func calm() evidence.Facts {
 	f.Ledger = entries(tokenA, "group-a", at(20.2))
 	f.A = evidence.Worker{WorkflowID: "payout-p", Token: tokenA, Outcome: "posted", EndedAt: at(20.3)}
 	f.Leases = []evidence.Lease{{Token: tokenA, AcquiredAt: at(0.1), ExpiresAt: at(25), Renewals: 11}}
-	f.C = []evidence.Worker{{Outcome: "contended", EndedAt: at(3)}, {Outcome: "contended", Token: tokenB, EndedAt: at(20.4)}}
+	f.C = []evidence.Worker{{Outcome: "contended", EndedAt: at(3), Steps: []evidence.Step{{Name: "AcquireLock", Outcome: "contended", Reason: "LOCK_CONTENDED: another owner"}}},
+		{Outcome: "contended", Token: tokenB, EndedAt: at(20.4)}}
 	return f
 }
 
@@ -213,6 +219,7 @@ func TestTheControl(t *testing.T) {
 		"posted under B's token":     func(f *evidence.Facts) { f.Ledger = entries(tokenB, "group-b", at(1)) },
 		"a lease that was not kept":  func(f *evidence.Facts) { f.Leases[0].Renewals = 1 },
 		"B never asked in time":      func(f *evidence.Facts) { f.C = f.C[1:] },
+		"the lock-server was ill":    func(f *evidence.Facts) { f.C[0].Steps[0].Reason = "RAIL_UNAVAILABLE: out of order" },
 		"B was granted A's lock":     func(f *evidence.Facts) { f.C[0].Token = tokenB },
 		"B posted":                   func(f *evidence.Facts) { f.C[1].Outcome = "posted" },
 		"B never ran":                func(f *evidence.Facts) { f.C = nil },

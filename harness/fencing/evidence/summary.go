@@ -8,7 +8,7 @@ import (
 // Summarize is the verdict over a whole run: every repetition, the switches before and after, the counters and the
 // invariants.
 func Summarize(r Run) Summary {
-	s := Summary{Repetitions: len(r.Repetitions)}
+	s := Summary{Repetitions: len(r.Repetitions), Diagnoses: []Diagnosis{}}
 	s.Diagnoses = append(s.Diagnoses, Switches(r.Mode, r.GuardsBefore)...)
 	s.Diagnoses = append(s.Diagnoses, Switches(r.Mode, r.GuardsAfter)...)
 	for _, repetition := range r.Repetitions {

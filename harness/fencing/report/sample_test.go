@@ -70,7 +70,7 @@ func control(t *testing.T) evidence.Run {
 		started := f.WindowOpenedAt.Add(time.Duration(1+6*i) * time.Second)
 		ended := started.Add(5 * time.Second)
 		f.C = append(f.C, evidence.Worker{ProcessID: f.B.ProcessID, Outcome: "contended", StartedAt: started, EndedAt: ended,
-			Steps: []evidence.Step{{Name: "AcquireLock", ScheduledAt: started, EndedAt: &ended, Outcome: "contended"}}})
+			Steps: []evidence.Step{{Name: "AcquireLock", ScheduledAt: started, EndedAt: &ended, Outcome: "contended", Reason: "LOCK_CONTENDED: another owner holds the lock"}}})
 	}
 	f.B = f.C[2]
 	return judged(run, evidence.Off)
