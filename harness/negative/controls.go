@@ -12,6 +12,8 @@ const (
 	railSubmit   = "services/railproxy/internal/admission/admission.go"
 	railCall     = "services/railproxy/internal/rail/rail.go"
 	railTests    = "./services/railproxy"
+	abandonFence = "services/paymentresource/internal/outcome/abandon_fence.sql"
+	abandonClaim = "services/paymentresource/internal/outcome/abandon.go"
 	experiment   = "./harness/fencing"
 )
 
@@ -108,9 +110,13 @@ var controls = []control{
 		pkg: experiment, test: "^TestEveryModeShowsWhatItMust$/^on$",
 	},
 	{
-		name:  "claim-does-not-raise-the-fence",
-		what:  "the account guard does not learn of the new token; only the payout's state and its open claim are left",
-		edits: []edit{{claimFence, "SET fence = $3,", "SET fence = account.fence,"}},
-		pkg:   experiment, test: "^TestEveryModeShowsWhatItMust$/^on$",
+		name: "hand-back-ignores-the-token",
+		what: "the account guard does not compare when a claim is handed back; only the payout's state is left to refuse",
+		edits: []edit{
+			{abandonFence, "SET fence = $2, updated_at", "SET fence = greatest(account.fence, $2), updated_at"},
+			{abandonFence, " AND account.fence <= $2", ""},
+			{abandonClaim, "	case record.Fence > token:\n", "	case false:\n"},
+		},
+		pkg: experiment, test: "^TestEveryModeShowsWhatItMust$/^on$",
 	},
 }
