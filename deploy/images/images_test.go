@@ -101,8 +101,13 @@ func container(t *testing.T, files map[string]string, args ...string) string {
 	t.Helper()
 	id := docker(t, append([]string{"create", "--label", owned}, args...)...)
 	t.Cleanup(func() {
+		volumes, err := exec.Command("docker", "inspect", "--format", "{{range .Mounts}}{{.Name}} {{end}}", id).Output()
+		assert.NoError(t, err)
 		out, err := exec.Command("docker", "rm", "--force", "--volumes", id).CombinedOutput()
 		assert.NoError(t, err, "%s", out)
+		for _, volume := range strings.Fields(string(volumes)) { // they have no name that we gave and no label
+			assert.Error(t, exec.Command("docker", "volume", "inspect", volume).Run(), "volume %s is left", volume)
+		}
 		if t.Failed() {
 			t.Logf("container of %v", args)
 		}
