@@ -122,8 +122,8 @@ func (d *demonstration) run(ctx context.Context) error {
 const demoNext = `
 All payouts ended as they must. But nothing stopped here. Now freeze a worker in mid-payout and see what becomes of the money:
 
-  harness/fencing-demo.sh --fencing off    no guard compares tokens: the money moves twice and the ledger stops adding up
-  harness/fencing-demo.sh --fencing on     both guards compare them: the same worker is refused, twice
+  harness/fencing-demo.sh --fencing off    the guards trust the lock: the money moves twice and the ledger stops adding up
+  harness/fencing-demo.sh --fencing on     the guards compare tokens: the same worker is refused, twice
 
 harness/fencing-demo/README.md says how to read what they show.
 `

@@ -36,7 +36,8 @@ type interference struct {
 type attempt struct {
 	*system
 	options options
-	dir     string // of its capture
+	say     func(format string, args ...any) // what happens, as it happens
+	dir     string                           // of its capture
 	offset  time.Duration
 	facts   evidence.Facts
 

@@ -53,7 +53,8 @@ func (t *attempt) collect(ctx context.Context) error {
 	}
 	t.facts.StubStartedAfter = log.StartedAt
 	for _, r := range log.Requests {
-		t.facts.Requests = append(t.facts.Requests, evidence.Request{Sequence: r.Sequence, ReceivedAt: r.ReceivedAt, MoneyMoved: r.MoneyMoved})
+		t.facts.Requests = append(t.facts.Requests, evidence.Request{Sequence: r.Sequence, ClientRef: r.ClientRef, AmountMinor: r.AmountMinor,
+			Currency: string(r.Currency), Fault: string(r.Fault), ReceivedAt: r.ReceivedAt, MoneyMoved: r.MoneyMoved})
 	}
 	return t.collectEvents()
 }

@@ -21,7 +21,12 @@ import (
 // experiment makes the experiment, shows it and keeps it. The error says why it does not count as shown.
 func experiment(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	started := time.Now()
-	say := func(format string, args ...any) { _, _ = fmt.Fprintf(progress, format+"\n", args...) } // a lost progress line harms nobody
+	var saying sync.Mutex
+	say := func(format string, args ...any) {
+		saying.Lock()
+		defer saying.Unlock()
+		_, _ = fmt.Fprintf(progress, format+"\n", args...) // a lost progress line harms nobody
+	}
 	say("fencing %s, pause %s, %d repetition(s), %d at once, seed %d", o.mode, o.pause, o.repeat, o.parallel, o.seed)
 	dir, err := newCapture(o.outDir, o.mode, o.pause, started)
 	if err != nil {
@@ -36,6 +41,9 @@ func experiment(ctx context.Context, o options, out, progress io.Writer) (err er
 	e := &series{system: s, options: o, dir: dir, out: out, say: say}
 	e.evidence = evidence.Run{Mode: o.mode, Pause: o.pause, Mechanism: o.pause.Mechanism(), Seed: o.seed, Parallel: o.parallel, Stack: o.stack, StartedAt: started}
 	if err := e.run(ctx); err != nil {
+		if os.Remove(dir) == nil { // nothing was captured
+			return err
+		}
 		return fmt.Errorf("%w\nwhat was captured is in %s", err, dir)
 	}
 	if err := writeVerdict(dir, e.evidence); err != nil {
@@ -112,12 +120,16 @@ func (e *series) admit() error {
 	for _, d := range evidence.Switches(e.options.mode, e.evidence.GuardsBefore) {
 		errs = append(errs, fmt.Errorf("%s: %s", d.Code, d.Sentence))
 	}
+	if len(errs) > 0 && e.stack == nil {
+		errs = append(errs, fmt.Errorf("start it with: railguard dev --env payment-resource:PAYMENT_FENCING_ENABLED=%t --env rail-proxy:RAIL_PROXY_FENCING_ENABLED=%t",
+			e.options.mode.AccountGuard(), e.options.mode.RailGuard()))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return &usageError{err}
 	}
 	if told := time.Duration(e.evidence.GuardsBefore.RailProxy.RailTimeoutMillis) * time.Millisecond; told >= e.options.budget {
-		return usage("rail-proxy waits %v for the rail, no less than the workers' --submit-budget of %v: start it with RAIL_TIMEOUT=%v, or lengthen --submit-budget and --lease-ttl",
-			told, e.options.budget, usual.railTimeout)
+		return usage("rail-proxy waits %v for the rail, no less than the workers' --submit-budget of %v: start it with a shorter one (railguard dev --env rail-proxy:RAIL_TIMEOUT=%v), or lengthen --submit-budget and --lease-ttl",
+			told, e.options.budget, e.options.budget/2)
 	}
 	return nil
 }
@@ -165,7 +177,10 @@ func (e *series) attempt(ctx context.Context, repetition, try int) (evidence.Att
 	if try > 1 {
 		name = fmt.Sprintf("%03d.%d", repetition, try)
 	}
-	t := &attempt{system: e.system, options: e.options, dir: filepath.Join(e.dir, name), offset: e.offset(repetition, try)}
+	t := &attempt{
+		system: e.system, options: e.options, dir: filepath.Join(e.dir, name), offset: e.offset(repetition, try),
+		say: func(format string, args ...any) { e.say("repetition %d: %s", repetition, fmt.Sprintf(format, args...)) },
+	}
 	if err := t.play(ctx); err != nil {
 		return evidence.Attempt{}, err
 	}
@@ -185,7 +200,10 @@ func (e *series) offset(repetition, try int) time.Duration {
 func (e *series) stayUp(ctx context.Context) {
 	e.say("\nThe system is still up, with the switches of mode %s. Ctrl-C ends it.", e.options.mode)
 	e.say("  web UI     %s", e.profile.UI)
-	e.say("  paydb      psql '%s'", e.profile.PaydbURL)
+	e.say("  paydb      export PAYDB_URL='%s'", e.profile.PaydbURL)
+	e.say("             psql \"$PAYDB_URL\" -c 'SELECT payout_id, presented_token, outcome, submitted_at FROM rail_submission ORDER BY submitted_at'")
+	e.say("             psql \"$PAYDB_URL\" -c 'SELECT payout_id, direction, amount_minor, fence, created_at FROM ledger_entry WHERE payout_id IS NOT NULL ORDER BY id'")
+	e.say("             RAIL_STUB_URL=%s %s check", e.profile.RailStub, e.binary)
 	e.say("  logs       %s", e.profile.Logs)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -7,7 +7,7 @@
 //	harness/fencing-demo.sh --fencing on
 //
 // The exit code is 0 when every repetition showed what its mode must show, 1 when one did not or the experiment could not
-// be made, and 2 for bad flags.
+// be made, 2 for bad flags or a system that does not fit, and 130 when it was interrupted.
 package main
 
 import (
@@ -23,13 +23,16 @@ import (
 )
 
 const (
-	exitShown  = 0
-	exitFailed = 1
-	exitUsage  = 2
+	exitShown       = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // as a shell has it for SIGINT
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// A reader of the output that goes away, such as head, must not end this program before it has ended what it started.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	code := run(ctx, options{}, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -42,12 +45,16 @@ func run(ctx context.Context, o options, args []string, out, progress io.Writer)
 	if err == nil {
 		return exitShown
 	}
-	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
-		err = errors.New("interrupted: every process that was started is ended")
+	interrupted := ctx.Err() != nil
+	if interrupted {
+		err = errors.New("interrupted: every process that was started is ended, and nothing is shown")
 	}
 	_, _ = fmt.Fprintln(progress, "fencing:", err) // there is nowhere else to say it
 	var usage *usageError
-	if errors.As(err, &usage) {
+	switch {
+	case interrupted:
+		return exitInterrupted
+	case errors.As(err, &usage):
 		return exitUsage
 	}
 	return exitFailed
@@ -69,10 +76,16 @@ func command(o options, out, progress io.Writer, args []string) *cobra.Command {
 Each repetition makes a fresh account and payout, starts worker A on it, stops A's process inside the submission to
 the rail, waits until A's lease has lapsed, lets worker B finish the payout, and wakes A. With both guards off the money must
 move twice; a guard that is on must refuse A's stale token. The verdict is read from the databases, the rail stub's own log,
-the guards' events and counters, and the histories; every run leaves a folder with all of it and a page that shows it.`,
+the guards' events and counters, and the histories; every run leaves a folder with all of it and a page that shows it.
+
+Exit code: 0 every repetition showed what it must show, 1 one did not or the experiment could not be made, 2 bad flags or a
+system whose switches do not fit, 130 interrupted.`,
+		Example: `  harness/fencing-demo.sh --fencing off
+  harness/fencing-demo.sh --fencing on --repeat 20 --parallel 4
+  harness/fencing-demo.sh --fencing off --pause none`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("unexpected argument %q", args[0])
+				return usage("unexpected argument %q; the mode is a flag: --fencing off, rail-only, account-only or on", args[0])
 			}
 			return nil
 		},

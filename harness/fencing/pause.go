@@ -36,9 +36,11 @@ func (t *attempt) playPause(ctx context.Context) error {
 	if lapsed, err := t.awaitLapse(ctx); err != nil || !lapsed {
 		return err
 	}
+	t.say("A's lease has lapsed; B starts")
 	if err := t.takeOver(ctx); err != nil {
 		return err
 	}
+	t.say("B ended %s; A is woken", t.facts.B.Outcome)
 	if f := t.options.interference.beforeThaw; f != nil {
 		if err := f(ctx, t); err != nil {
 			return err
@@ -121,6 +123,7 @@ func (t *attempt) freezeA(ctx context.Context) (frozen bool, err error) {
 	}
 	state, err := processState(t.frozen.PID())
 	t.facts.Freeze = &evidence.Freeze{ProcessID: t.frozen.PID(), State: state, StoppedAt: time.Now()}
+	t.say("A, process %d, is about to submit under token %d, and is stopped", t.frozen.PID(), t.facts.A.Token)
 	return true, err
 }
 

@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"railguard/harness/fencing/evidence"
+	"railguard/harness/fencing/report"
 )
 
 // printRepetition prints the verdict table of a repetition, and what its inconclusive attempts were.
@@ -17,12 +19,12 @@ func (e *series) printRepetition(r evidence.Repetition) {
 	f := last.Facts
 	fmt.Fprintf(&b, "\nrepetition %d of %d: %s   payout %s   account %s\n", r.Number, e.options.repeat, last.Verdict, f.PayoutID, f.AccountID)
 	if f.Freeze != nil {
-		fmt.Fprintf(&b, "  A: process %d, token %d, stopped (state %s) %v after its last held-check", f.Freeze.ProcessID, f.A.Token, f.Freeze.State,
+		fmt.Fprintf(&b, "  A: process %d, token tA = %d, stopped (state %s) %v after its last held-check", f.Freeze.ProcessID, f.A.Token, f.Freeze.State,
 			f.Freeze.StoppedAt.Sub(f.WindowOpenedAt).Round(time.Millisecond))
 		if !f.Freeze.ThawedAt.IsZero() {
 			fmt.Fprintf(&b, ", woken %v later", f.Freeze.ThawedAt.Sub(f.Freeze.StoppedAt).Round(time.Millisecond))
 		}
-		fmt.Fprintf(&b, "\n  B: process %d, token %d\n", f.B.ProcessID, f.B.Token)
+		fmt.Fprintf(&b, "\n  B: process %d, token tB = %d\n", f.B.ProcessID, f.B.Token)
 	}
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprint(table, "  \tCHECK\tMUST\tIS\tEVIDENCE\n")
@@ -48,6 +50,9 @@ func (e *series) printRepetition(r evidence.Repetition) {
 func (e *series) printSummary() {
 	var b strings.Builder
 	r := e.evidence
+	if len(r.Repetitions) == 1 {
+		fmt.Fprintf(&b, "\n%s\n", report.Story(r, r.Repetitions[0].Last().Facts))
+	}
 	fmt.Fprintf(&b, "\nguards: payment-resource fencing %t, rail-proxy fencing %t, by their /info before and after\n",
 		r.GuardsBefore.PaymentResource.FencingEnabled, r.GuardsBefore.RailProxy.FencingEnabled)
 	for _, c := range r.Counters {
@@ -65,7 +70,7 @@ func (e *series) printSummary() {
 	for _, d := range r.Summary.Diagnoses {
 		fmt.Fprintf(&b, "%s: %s\n", d.Code, d.Sentence)
 	}
-	fmt.Fprintf(&b, "evidence: %s/report.html and verdict.json\n", e.dir)
+	fmt.Fprintf(&b, "evidence: %s\n          %s\n", filepath.Join(e.dir, "report.html"), filepath.Join(e.dir, "verdict.json"))
 	fmt.Fprintf(&b, "%s\n", r.Summary.Line)
 	e.print.Lock()
 	defer e.print.Unlock()
@@ -97,5 +102,5 @@ func offsets(r evidence.Run) string {
 	if len(all) == 0 {
 		return fmt.Sprintf("seed %d", r.Seed)
 	}
-	return fmt.Sprintf("offset %v asked for, %v to %v after the last held-check, seed %d", asked, slices.Min(all), slices.Max(all), r.Seed)
+	return fmt.Sprintf("%v after the last held-check, give or take a fifth, asked for; %v to %v measured; seed %d", asked, slices.Min(all), slices.Max(all), r.Seed)
 }

@@ -87,7 +87,7 @@ func TestKillingTheExperimentLeavesNothingBehind(t *testing.T) {
 			err = <-ended
 			require.Error(t, err)
 			if signal != syscall.SIGKILL {
-				require.Equal(t, exitFailed, cmd.ProcessState.ExitCode())
+				require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
 				left, err := filepath.Glob(filepath.Join(temporary, "railguard-*"))
 				require.NoError(t, err)
 				require.Empty(t, left, "databases and tokens of a stack that was ended in order")

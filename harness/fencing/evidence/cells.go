@@ -27,7 +27,7 @@ func Cells(m Mode, p Pause, f Facts) []Cell {
 	return []Cell{
 		{Name: "requests the rail received", Must: strconv.Itoa(want.RailRequests), Is: strconv.Itoa(len(f.Requests)),
 			OK:       len(f.Requests) == want.RailRequests && moved(f.Requests) == want.RailRequests && slices.Equal(f.presented(), want.presented(f)),
-			Evidence: fmt.Sprintf("rail-stub's log: %s; presented under %v", requests(f.Requests), f.presented())},
+			Evidence: fmt.Sprintf("rail-stub's log: %s; rail-proxy's records: presented under %v", requests(f.Requests), f.presented())},
 		{Name: "ledger pairs", Must: strconv.Itoa(want.LedgerPairs), Is: strconv.Itoa(pairs),
 			OK: pairs == want.LedgerPairs && len(f.Ledger) == 2*pairs, Evidence: fmt.Sprintf("ledger_entry: %d entries, posted under %v", len(f.Ledger), fences)},
 		yesNo("balance = signed sum", want.BalanceIsSum, f.After.BalanceMinor == f.After.SumMinor,

@@ -196,9 +196,13 @@ type Lease struct {
 
 // Request is one line of the rail stub's log.
 type Request struct {
-	Sequence   int64     `json:"sequence"`
-	ReceivedAt time.Time `json:"receivedAt"`
-	MoneyMoved bool      `json:"moneyMoved"`
+	Sequence    int64     `json:"sequence"` // over all payouts
+	ClientRef   string    `json:"clientRef"`
+	AmountMinor int64     `json:"amountMinor"`
+	Currency    string    `json:"currency"`
+	Fault       string    `json:"fault"` // "none" where the rail behaved well
+	ReceivedAt  time.Time `json:"receivedAt"`
+	MoneyMoved  bool      `json:"moneyMoved"`
 }
 
 // Submission is one row of rail_submission. Outcome is "" while there is none.

@@ -42,7 +42,7 @@ type resource struct {
 func timeline(id string, run evidence.Run, f evidence.Facts) (chart, enlarged canvas) {
 	t := &drawing{canvas: canvas{ID: id, Width: chartWidth, hatched: true}, facts: f, axis: newAxis(times(f), plotLeft, plotRight)}
 	t.Title = fmt.Sprintf("Timeline of payout %s", f.PayoutID)
-	t.Desc = story(run, f)
+	t.Desc = Story(run, f)
 
 	laneA := px(14 + 17*t.flags(false, 0))
 	laneB := laneA + workerLane + laneGap

@@ -158,12 +158,12 @@ func atRail(f evidence.Facts, who func(int64) string) []mark {
 	taken := make([]bool, len(f.Submissions))
 	var all []mark
 	moved := 0
-	for _, r := range requests {
-		m := mark{at: r.ReceivedAt, lane: rail, kind: accepted, who: "?", label: fmt.Sprintf("money moved (#%d)", r.Sequence), detail: "request in the rail's own log"}
+	for i, r := range requests { // numbered within the payout: the log's own numbers count every payout's
+		m := mark{at: r.ReceivedAt, lane: rail, kind: accepted, who: "?", label: fmt.Sprintf("money moved (#%d)", i+1), detail: "request in the rail's own log"}
 		last := -1
-		for i, s := range f.Submissions {
-			if !taken[i] && presented(s) && !s.SubmittedAt.After(r.ReceivedAt) && (last < 0 || s.SubmittedAt.After(f.Submissions[last].SubmittedAt)) {
-				last = i
+		for j, s := range f.Submissions {
+			if !taken[j] && presented(s) && !s.SubmittedAt.After(r.ReceivedAt) && (last < 0 || s.SubmittedAt.After(f.Submissions[last].SubmittedAt)) {
+				last = j
 			}
 		}
 		if last >= 0 {
@@ -173,9 +173,9 @@ func atRail(f evidence.Facts, who func(int64) string) []mark {
 		}
 		switch {
 		case !r.MoneyMoved:
-			m.kind, m.label = idle, fmt.Sprintf("nothing moved (#%d)", r.Sequence)
+			m.kind, m.label = idle, fmt.Sprintf("nothing moved (#%d)", i+1)
 		case moved > 0:
-			m.kind, m.label = harmful, fmt.Sprintf("money moved again (#%d)", r.Sequence)
+			m.kind, m.label = harmful, fmt.Sprintf("money moved again (#%d)", i+1)
 			moved++
 		default:
 			moved++

@@ -109,7 +109,8 @@ type attempt struct {
 	Flow    canvas
 	Read    bool // the books, afterwards
 	Equal   bool
-	Off     int64 // what the balance and the sum differ by
+	Off     string // what the balance and the sum differ by, in words
+	Stale   bool   // the fence of the account went back
 	Moved   int
 	Legend  bool
 	Told    bool // the story is at the head of the page
@@ -118,9 +119,9 @@ type attempt struct {
 func newView(run evidence.Run) view {
 	v := view{Style: template.CSS(style), Title: title(run.Mode), Run: run, Control: run.Pause == evidence.NoPause}
 	v.Brief, v.Long = promise(run.Mode, run.Pause)
-	v.Verdict = badge{"FAILED", "✕", "bad"}
+	v.Verdict = badge{"NOT AS IT MUST BE", "✕", "bad"}
 	if run.Summary.Passed {
-		v.Verdict = badge{"PASSED", "✓", "good"}
+		v.Verdict = badge{"AS IT MUST BE", "✓", "good"}
 	}
 	v.Particulars = particulars(run)
 	v.Others = others(run)
@@ -176,8 +177,8 @@ func others(run evidence.Run) string {
 
 func newAttempt(run evidence.Run, id string, a evidence.Attempt, draw bool) attempt {
 	f := a.Facts
-	one := attempt{ID: id, Number: a.Number, Badge: badgeOf(a.Verdict), Facts: f, Story: story(run, f), Cells: a.Cells, Why: a.Diagnoses, Capture: a.CaptureDir,
-		Offset: millis(a.OffsetMills), Read: read(f.After), Equal: f.After.BalanceMinor == f.After.SumMinor, Off: difference(f.After), Moved: moved(f), Drawn: draw}
+	one := attempt{ID: id, Number: a.Number, Badge: badgeOf(a.Verdict), Facts: f, Story: Story(run, f), Cells: a.Cells, Why: a.Diagnoses, Capture: a.CaptureDir,
+		Offset: millis(a.OffsetMills), Read: read(f.After), Equal: f.After.BalanceMinor == f.After.SumMinor, Off: difference(f.After), Stale: f.After.Fence < f.B.Token, Moved: moved(f), Drawn: draw}
 	if draw {
 		one.Chart, one.Steps = timeline(id, run, f)
 		one.Flow = flow(id, f)
@@ -212,11 +213,11 @@ func tiles(f evidence.Facts) []tile {
 		rail.Small = fmt.Sprintf("%d left for a payout of %d", amount*int64(n), amount)
 	}
 	books := tile{Name: "Balance and ledger sum", Big: fmt.Sprintf("%d = %d", f.After.BalanceMinor, f.After.SumMinor), Small: "the books add up", Badge: fine}
-	switch d := difference(f.After); {
+	switch {
 	case !read(f.After):
 		books = tile{Name: books.Name, Big: "–", Small: "not read"}
-	case d != 0:
-		books = tile{Name: books.Name, Big: fmt.Sprintf("%d ≠ %d", f.After.BalanceMinor, f.After.SumMinor), Small: fmt.Sprintf("the books differ by %d", d), Badge: alarm}
+	case f.After.BalanceMinor != f.After.SumMinor:
+		books = tile{Name: books.Name, Big: fmt.Sprintf("%d ≠ %d", f.After.BalanceMinor, f.After.SumMinor), Small: difference(f.After), Badge: alarm}
 	}
 	switch {
 	case n == 1:

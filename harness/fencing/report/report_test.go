@@ -351,7 +351,7 @@ func TestOneSectionForEachRepetition(t *testing.T) {
 	require.Contains(t, earlier[0].words(), "INCONCLUSIVE")
 	require.Contains(t, earlier[0].words(), "too late for the question")
 	require.Contains(t, all[7].find("summary")[0].words(), "INCONCLUSIVE")
-	require.Contains(t, page.find("div", "result")[0].words(), "FAILED")
+	require.Contains(t, page.find("div", "result")[0].words(), "NOT AS IT MUST BE")
 	require.Contains(t, page.find("div", "result")[0].words(), run.Summary.Line)
 }
 
@@ -367,7 +367,7 @@ func TestManyRepetitionsStaySmall(t *testing.T) {
 func TestTheStoryComesFromTheFacts(t *testing.T) {
 	for name, want := range map[string]string{
 		"off": "A woke with token 7 after the account had moved to token 8; no guard refused it. " +
-			"The rail was called twice: 200 minor units left for a payout of 100. The balance says 9900 and the ledger sums to 9800: 100 are missing.",
+			"The rail was called twice: 200 minor units left for a payout of 100. The balance says 9900 and the ledger sums to 9800: the balance shows 100 more than the ledger leaves.",
 		"rail-only": "A woke with token 7 after the account had moved to token 8; the rail guard refused it. " +
 			"The rail was called once: 100 minor units left for a payout of 100. The balance says 9900 and so does the sum of the ledger.",
 		"account-only": "A woke with token 7 after the account had moved to token 8; the account guard refused it. " +
@@ -400,7 +400,7 @@ func TestTheHead(t *testing.T) {
 	page, _ := written(t, run)
 	require.Equal(t, "Both guards on: money must move once", page.find("h1")[0].words())
 	head := page.find("header")[0].words()
-	for _, want := range []string{"PASSED", run.Summary.Line, run.Mechanism, "lease 5s, A's work 20s, pause 1s", "7; 1 at a time", "fencingEnabled=true", "payment-resource", "rail-proxy"} {
+	for _, want := range []string{"AS IT MUST BE", run.Summary.Line, run.Mechanism, "lease 5s, A's work 20s, pause 1s", "7; 1 at a time", "fencingEnabled=true", "payment-resource", "rail-proxy"} {
 		require.Contains(t, head, want)
 	}
 	page, _ = written(t, sample(t, evidence.Off))

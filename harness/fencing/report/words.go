@@ -57,8 +57,8 @@ func promise(m evidence.Mode, p evidence.Pause) (brief, long string) {
 	return brief, long + " " + sentence(strings.Join(who, " and ")+" must refuse A's stale token.")
 }
 
-// story is what was seen in an attempt, from its facts alone.
-func story(run evidence.Run, f evidence.Facts) string {
+// Story is what was seen in an attempt, in a sentence or three, from its facts alone.
+func Story(run evidence.Run, f evidence.Facts) string {
 	var said []string
 	for _, s := range []string{opening(run, f), money(f), books(f)} {
 		if s != "" {
@@ -136,7 +136,7 @@ func calm(f evidence.Facts) string {
 	}
 	text += fmt.Sprintf("; B asked %s and was turned away %s", often(len(f.C)), often(turnedAway(f.C)))
 	if granted := len(f.C) - ungranted(f.C); granted > 0 {
-		text += fmt.Sprintf(", and was granted it %s", often(granted))
+		text += fmt.Sprintf(", and was granted it %s, once A had released it", often(granted))
 	}
 	return text + "."
 }
@@ -162,15 +162,18 @@ func books(f evidence.Facts) string {
 	if b.BalanceMinor == b.SumMinor {
 		return fmt.Sprintf("the balance says %d and so does the sum of the ledger.", b.BalanceMinor)
 	}
-	return fmt.Sprintf("the balance says %d and the ledger sums to %d: %d are missing.", b.BalanceMinor, b.SumMinor, difference(b))
+	return fmt.Sprintf("the balance says %d and the ledger sums to %d: %s.", b.BalanceMinor, b.SumMinor, difference(b))
 }
 
 // read reports whether the books were read at all: an attempt may have ended before.
 func read(b evidence.Books) bool { return b != (evidence.Books{}) }
 
-func difference(b evidence.Books) int64 {
-	d := b.BalanceMinor - b.SumMinor
-	return max(d, -d)
+// difference tells what the balance and the sum of the entries differ by, and in which direction.
+func difference(b evidence.Books) string {
+	if d := b.BalanceMinor - b.SumMinor; d < 0 {
+		return fmt.Sprintf("the balance shows %d less than the ledger leaves", -d)
+	}
+	return fmt.Sprintf("the balance shows %d more than the ledger leaves", b.BalanceMinor-b.SumMinor)
 }
 
 // moved counts the requests that moved money.
