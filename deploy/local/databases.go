@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"railguard/deploy/local/credentials"
 	"railguard/deploy/local/pginstall"
 	"railguard/deploy/local/pgserver"
 )
@@ -64,14 +65,14 @@ func (s *Stack) PaydbURL() string { return s.paydb.URL(payDatabase) }
 
 // ReaderURL is the payments database for the role that may SELECT from both table sets and write to none.
 func (s *Stack) ReaderURL() string {
-	return s.paydb.RoleURL(payDatabase, "reconciler", s.secrets.passwords["reconciler"])
+	return s.paydb.RoleURL(payDatabase, "reconciler", s.secrets.Password("reconciler"))
 }
 
 // migrate runs the binary's own migrations: what a database gets is what that build expects.
 func (s *Stack) migrate(ctx context.Context) error {
 	env := append(inherited(), "LOCKDB_URL="+s.LockdbURL(), "PAYDB_URL="+s.PaydbURL())
-	for _, role := range databaseRoles {
-		env = append(env, strings.ToUpper(role)+"_PASSWORD_FILE="+s.secrets.passwordFile(role))
+	for _, role := range credentials.DatabaseRoles {
+		env = append(env, strings.ToUpper(role)+"_PASSWORD_FILE="+s.secrets.PasswordFile(role))
 	}
 	return s.runOnce(ctx, "migrate", env)
 }

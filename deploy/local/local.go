@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"railguard/deploy/local/credentials"
 	"railguard/deploy/local/pgserver"
 )
 
@@ -57,7 +58,7 @@ type Stack struct {
 	options      Options
 	data         *dataDir
 	binary       string
-	secrets      *secrets
+	secrets      *credentials.Set
 	lockdb       *pgserver.Server
 	paydb        *pgserver.Server
 	uiPort       int
@@ -111,7 +112,7 @@ func (s *Stack) prepare() error {
 	if s.data, err = openDataDir(s.options.DataDir); err != nil {
 		return err
 	}
-	if s.secrets, err = loadSecrets(s.data); err != nil {
+	if s.secrets, err = credentials.Load(s.data.secretsDir()); err != nil {
 		return errors.Join(err, s.data.close())
 	}
 	return nil

@@ -14,9 +14,9 @@ import (
 
 // services are the product's processes in the order in which they start. Each may rely on the ones before it.
 func (s *Stack) services() []service {
-	lockdb := s.lockdb.RoleURL(lockDatabase, "lockapp", s.secrets.passwords["lockapp"])
-	payapp := s.paydb.RoleURL(payDatabase, "payapp", s.secrets.passwords["payapp"])
-	railapp := s.paydb.RoleURL(payDatabase, "railapp", s.secrets.passwords["railapp"])
+	lockdb := s.lockdb.RoleURL(lockDatabase, "lockapp", s.secrets.Password("lockapp"))
+	payapp := s.paydb.RoleURL(payDatabase, "payapp", s.secrets.Password("payapp"))
+	railapp := s.paydb.RoleURL(payDatabase, "railapp", s.secrets.Password("railapp"))
 	return []service{
 		s.service(RailStub, 10*time.Second, nil),
 		s.service(LockServer, 15*time.Second, func() []string { return []string{"LOCK_BACKEND=pg", "LOCKDB_URL=" + lockdb} }),
@@ -45,7 +45,7 @@ func (s *Stack) service(name string, grace time.Duration, own func() []string) s
 	return service{
 		name: name, port: name, grace: grace, ready: httpReady,
 		command: func(port int) ([]string, []string, error) {
-			env := append(inherited(), "LISTEN_ADDR="+address(port), "AUTH_TOKENS_FILE="+s.secrets.hashesFile())
+			env := append(inherited(), "LISTEN_ADDR="+address(port), "AUTH_TOKENS_FILE="+s.secrets.HashesFile())
 			if own != nil {
 				env = append(env, own()...)
 			}
@@ -117,7 +117,7 @@ func (s *Stack) ProfilePath() string { return filepath.Join(s.data.path, "profil
 func (s *Stack) Profile() *profile.Profile {
 	p := &profile.Profile{
 		TemporalAddress: s.TemporalAddress(), TemporalNamespace: Namespace, TaskQueue: TaskQueue, UI: s.UIURL(),
-		PaydbURL: s.ReaderURL(), Logs: s.LogDir(), Tokens: map[string]string{},
+		PaydbURL: s.ReaderURL(), Logs: s.LogDir(), Tokens: s.secrets.TokenFiles(),
 	}
 	for name, field := range map[string]*string{
 		LockServer: &p.LockServer, PaymentResource: &p.PaymentResource, RailProxy: &p.RailProxy, RailStub: &p.RailStub, Worker: &p.Worker,
@@ -125,9 +125,6 @@ func (s *Stack) Profile() *profile.Profile {
 		if s.Process(name) != nil {
 			*field = s.URL(name)
 		}
-	}
-	for _, c := range callers {
-		p.Tokens[c.name] = s.TokenFile(c.name)
 	}
 	return p
 }
