@@ -63,12 +63,14 @@ func TestRecoveryOfAClaimedPayout(t *testing.T) {
 func TestRecoveryAfterAFencedSubmissionSubmits(t *testing.T) {
 	t.Parallel()
 	account, payout := recoverable(t, stubapi.None, false)
+	claimed, err := shared.Intake.GetPayout(t.Context(), payout)
+	require.NoError(t, err)
 	// Between its claim and now, a stale holder was refused at the rail: a FENCED row, nothing presented.
 	grant, err := shared.Lock.Acquire(t.Context(), "payout:"+account, "newer", lockapi.AcquireRequest{TTLMillis: 30_000})
 	require.NoError(t, err)
 	_, err = shared.RailOps.RaiseFence(t.Context(), cluster.Owner, account, fencing.RaiseRequest{Floor: grant.FencingToken, Reason: "a newer holder came"})
 	require.NoError(t, err)
-	_, err = shared.Rail.Submit(t.Context(), grant.FencingToken-1, "stale", payout, railapi.SubmissionRequest{
+	_, err = shared.Rail.Submit(t.Context(), claimed.ClaimToken, "stale", payout, railapi.SubmissionRequest{
 		PayoutID: payout, AccountID: account, AmountMinor: amount, Currency: "EUR", BeneficiaryRef: "beneficiary-1"})
 	require.Equal(t, apierr.FencedOut, apierr.CodeOf(err))
 	require.NoError(t, shared.Lock.Release(t.Context(), grant.FencingToken, "payout:"+account, "newer"))

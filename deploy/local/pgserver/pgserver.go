@@ -327,8 +327,19 @@ func (s *Server) Signal(sig syscall.Signal) error { return s.process.Signal(sig)
 // Restart starts a server that has ended again, on the same port and data.
 func (s *Server) Restart(ctx context.Context) error {
 	<-s.process.Done()
-	return s.run(ctx)
+	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
+	defer cancel()
+	for {
+		err := s.run(ctx)
+		// The processes of a server that was killed notice it within moments; until then PostgreSQL itself refuses a second one.
+		if err == nil || !strings.Contains(err.Error(), "shared memory block") || ctx.Err() != nil {
+			return err
+		}
+	}
 }
+
+// restartTimeout bounds a restart, the recovery of a server that was killed included.
+const restartTimeout = 90 * time.Second
 
 // Stop shuts the server down fast and cleanly, and removes a temporary data folder.
 func (s *Server) Stop() error {
