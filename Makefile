@@ -84,5 +84,21 @@ test-images: ## try the images in containers, and whether the binary is the same
 	go vet -tags images ./deploy/images
 	go test -timeout 25m -count 1 -tags images ./deploy/images
 
+COMPOSE := docker compose -f deploy/compose/compose.yaml
+
+.PHONY: secrets up down logs
+secrets: ## make the passwords and tokens of the compose stack that are missing
+	@go run ./deploy/compose/setup secrets
+
+up: secrets build ## run the compose stack, and say where everything is (make images first)
+	@$(COMPOSE) up -d --wait --build
+	@go run ./deploy/compose/setup profile
+
+down: ## end the compose stack; its data stays
+	@$(COMPOSE) down
+
+logs: ## follow the logs of the compose stack
+	@$(COMPOSE) logs --follow --tail 100
+
 clean: ## remove what was built and what runs left behind; the tools stay
 	rm -rf bin harness/fencing-demo/out harness/bench/out
