@@ -25,11 +25,12 @@ const (
 
 // interference is how tests make the experiment go wrong on purpose. Every field is nil in an experiment.
 type interference struct {
-	env        map[string][]string                   // more variables for the stack's processes
-	freezeAt   func(context.Context, *attempt) error // instead of waiting for A's submit window and the offset
-	freeze     func(*attempt) (process, error)       // instead of A's process
-	beforeThaw func(context.Context, *attempt) error // once B has ended
-	guardsSay  func(*evidence.Guards)                // what the guards said before the run
+	env        map[string][]string                             // more variables for the stack's processes
+	freezeAt   func(context.Context, *attempt) error           // instead of waiting for A's submit window and the offset
+	freeze     func(*attempt) (process, error)                 // instead of A's process
+	payoutOfB  func(context.Context, *attempt) (string, error) // instead of A's payout
+	beforeThaw func(context.Context, *attempt) error           // once B has ended
+	guardsSay  func(*evidence.Guards)                          // what the guards said before the run
 }
 
 // attempt is one payout that two workers execute, one of them with a hole in its time.

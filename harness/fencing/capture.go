@@ -33,7 +33,7 @@ func (t *attempt) writeFacts() error {
 			"startedAtBefore": t.facts.StubStartedBefore, "startedAtAfter": t.facts.StubStartedAfter, "requests": t.facts.Requests}),
 		writeJSON(t.file("books.json"), map[string]any{
 			"accountId": t.facts.AccountID, "payoutId": t.facts.PayoutID, "before": t.facts.Before, "after": t.facts.After,
-			"ledger": t.facts.Ledger, "claims": t.facts.Claims, "submissions": t.facts.Submissions}),
+			"funding": t.facts.Funding, "ledger": t.facts.Ledger, "claims": t.facts.Claims, "submissions": t.facts.Submissions}),
 	)
 }
 

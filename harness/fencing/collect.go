@@ -72,6 +72,10 @@ func (t *attempt) collectRows(ctx context.Context) error {
 			FROM payout_claim WHERE payout_id = $1 ORDER BY claimed_at`, t.facts.PayoutID); err != nil {
 			return err
 		}
+		if t.facts.Funding, err = all[evidence.Entry](ctx, tx, `SELECT id, entry_group::text, account_id, direction, amount_minor, fence, guarded, created_at
+			FROM ledger_entry WHERE payout_id IS NULL AND account_id = $1 ORDER BY id`, t.facts.AccountID); err != nil {
+			return err
+		}
 		t.facts.Ledger, err = all[evidence.Entry](ctx, tx, `SELECT id, entry_group::text, account_id, direction, amount_minor, fence, guarded, created_at
 			FROM ledger_entry WHERE payout_id = $1 ORDER BY id`, t.facts.PayoutID)
 		return err

@@ -54,7 +54,7 @@ func experiment(ctx context.Context, o options, out, progress io.Writer) (err er
 		e.stayUp(ctx)
 	}
 	if !e.evidence.Summary.Passed {
-		return fmt.Errorf("%s did not show what it must show", o.mode)
+		return &verdictError{fmt.Errorf("%s did not show what it must show", o.mode)}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type process interface {
 // environment say so.
 func identify(p process, queue string) error {
 	pid := p.PID()
-	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	command, err := commandLine(pid)
 	if err != nil {
 		return err
 	}
@@ -41,6 +41,17 @@ func identify(p process, queue string) error {
 		}
 	}
 	return fmt.Errorf("process %d is a worker, but not the one of task queue %s", pid, queue)
+}
+
+// commandLine reads a process's arguments. For a moment after a process has become another program they are empty.
+func commandLine(pid int) (command []byte, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err = await(ctx, func() (bool, error) {
+		command, err = os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return len(command) > 0, err
+	}, func() string { return fmt.Sprintf("process %d has no command line", pid) })
+	return command, err
 }
 
 // processState is the state letter of a process, as proc(5) has it: T is stopped by a signal.

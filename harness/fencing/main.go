@@ -45,9 +45,10 @@ func run(ctx context.Context, o options, args []string, out, progress io.Writer)
 	if err == nil {
 		return exitShown
 	}
-	interrupted := ctx.Err() != nil
+	var verdict *verdictError
+	interrupted := ctx.Err() != nil && !errors.As(err, &verdict)
 	if interrupted {
-		err = errors.New("interrupted: every process that was started is ended, and nothing is shown")
+		err = fmt.Errorf("interrupted, and nothing is shown: %w", err)
 	}
 	_, _ = fmt.Fprintln(progress, "fencing:", err) // there is nowhere else to say it
 	var usage *usageError
@@ -59,6 +60,9 @@ func run(ctx context.Context, o options, args []string, out, progress io.Writer)
 	}
 	return exitFailed
 }
+
+// verdictError says that the experiment was made and did not show what it must show.
+type verdictError struct{ error }
 
 // usageError says that the caller must change what was asked.
 type usageError struct{ error }

@@ -150,10 +150,12 @@ func (o options) validateTiming() error {
 	reserve := o.budget + time.Duration(safetyMargin*float64(o.leaseTTL))
 	switch {
 	case o.leaseTTL < time.Second || o.leaseTTL > time.Minute:
-		return usage("--lease-ttl %v: the lock-server grants 1s to 1m", o.leaseTTL)
+		return usage("--lease-ttl %v: a worker takes 1s to 1m", o.leaseTTL)
 	case o.railTimeout <= 0:
 		return usage("--rail-timeout %v: want more than 0", o.railTimeout)
-	case o.budget <= o.railTimeout:
+	case o.budget <= 0:
+		return usage("--submit-budget %v: want more than 0", o.budget)
+	case o.stack == localStack && o.budget <= o.railTimeout:
 		return usage("--submit-budget %v must exceed --rail-timeout %v, or a worker would give up before the rail-proxy does", o.budget, o.railTimeout)
 	case o.leaseTTL <= reserve:
 		return usage("--lease-ttl %v must exceed --submit-budget and the safety margin of 30%%, %v together", o.leaseTTL, reserve)

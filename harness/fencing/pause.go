@@ -194,7 +194,13 @@ func (t *attempt) takeOver(ctx context.Context) (err error) {
 		return err
 	}
 	t.facts.B.ProcessID = t.b.PID()
-	if t.runB, err = t.startRun(ctx, t.facts.B.WorkflowID, t.facts.B.TaskQueue, t.facts.PayoutID); err != nil {
+	payoutID := t.facts.PayoutID
+	if f := t.options.interference.payoutOfB; f != nil {
+		if payoutID, err = f(ctx, t); err != nil {
+			return err
+		}
+	}
+	if t.runB, err = t.startRun(ctx, t.facts.B.WorkflowID, t.facts.B.TaskQueue, payoutID); err != nil {
 		return err
 	}
 	t.facts.B.RunID = t.runB.GetRunID()
@@ -206,10 +212,10 @@ func (t *attempt) letGo(ctx context.Context) error {
 	if state, err := processState(t.frozen.PID()); err != nil || state != stopped {
 		t.trouble(evidence.NeverReached, "process %d was not stopped any more when it was to be woken (state %s)", t.frozen.PID(), orNone(state))
 	}
+	t.facts.Freeze.ThawedAt = time.Now() // before the signal: what A does afterwards is later
 	if err := thaw(ctx, t.frozen); err != nil {
 		return t.unlessGone(err)
 	}
-	t.facts.Freeze.ThawedAt = time.Now()
 	return t.unlessGone(t.outcome(ctx, &t.facts.A, t.runA, t.a))
 }
 

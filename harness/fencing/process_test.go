@@ -56,7 +56,11 @@ func TestKillingTheExperimentLeavesNothingBehind(t *testing.T) {
 			t.Parallel()
 			binary, err := cluster.Binary()
 			require.NoError(t, err)
-			temporary := t.TempDir() // what a killed one cannot remove goes with the test
+			// What a killed one cannot remove goes with the test. The account that PostgreSQL runs as must get there.
+			temporary, err := os.MkdirTemp("", "fencing-test-")
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, os.RemoveAll(temporary)) })
+			require.NoError(t, os.Chmod(temporary, 0o755))
 			cmd := exec.Command(os.Args[0], "--fencing", "off", "--short", "--lease-ttl", "20s", "--work", "60s", "--binary", binary, "--out", t.TempDir())
 			cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+temporary)
 			require.NoError(t, cmd.Start())
@@ -74,6 +78,10 @@ func TestKillingTheExperimentLeavesNothingBehind(t *testing.T) {
 			}, 2*time.Minute, tick, "no worker was frozen")
 			all := descendants(t, cmd.Process.Pid)
 			require.Greater(t, len(all), 8, "databases, Temporal, services, worker")
+			stacks := filepath.Join(temporary, "railguard-*")
+			there, err := filepath.Glob(stacks)
+			require.NoError(t, err)
+			require.NotEmpty(t, there)
 
 			require.NoError(t, cmd.Process.Signal(signal))
 			require.Eventually(t, func() bool {
@@ -88,7 +96,7 @@ func TestKillingTheExperimentLeavesNothingBehind(t *testing.T) {
 			require.Error(t, err)
 			if signal != syscall.SIGKILL {
 				require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
-				left, err := filepath.Glob(filepath.Join(temporary, "railguard-*"))
+				left, err := filepath.Glob(stacks)
 				require.NoError(t, err)
 				require.Empty(t, left, "databases and tokens of a stack that was ended in order")
 			}

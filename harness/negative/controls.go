@@ -14,6 +14,7 @@ const (
 	railTests    = "./services/railproxy"
 	abandonFence = "services/paymentresource/internal/outcome/abandon_fence.sql"
 	abandonClaim = "services/paymentresource/internal/outcome/abandon.go"
+	postFence    = "services/paymentresource/internal/ledger/fence.sql"
 	experiment   = "./harness/fencing"
 )
 
@@ -107,7 +108,7 @@ var controls = []control{
 		what: "the rail guard admits whatever token; only the uniqueness of what was presented is left",
 		edits: []edit{{railAdmit, "SET highest_token = excluded.highest_token, updated_at = clock_timestamp()\n	WHERE w.highest_token < excluded.highest_token",
 			"SET highest_token = greatest(w.highest_token, excluded.highest_token), updated_at = clock_timestamp()"}},
-		pkg: experiment, test: "^TestEveryModeShowsWhatItMust$/^on$",
+		pkg: experiment, test: "^TestEveryModeShowsWhatItMust$/^on$", says: "REFUSED_BUT_NOT_BY_THE_FENCE",
 	},
 	{
 		name: "hand-back-ignores-the-token",
@@ -117,6 +118,28 @@ var controls = []control{
 			{abandonFence, " AND account.fence <= $2", ""},
 			{abandonClaim, "	case record.Fence > token:\n", "	case false:\n"},
 		},
-		pkg: experiment, test: "^TestEveryModeShowsWhatItMust$/^on$",
+		pkg: experiment, test: "^TestEveryModeShowsWhatItMust$/^on$", says: "REFUSED_BUT_NOT_BY_THE_FENCE",
+	},
+	{
+		name: "rail-guard-refuses-by-state",
+		what: "the rail guard refuses what was presented before, and calls it a stale token",
+		edits: []edit{
+			{railAdmit, "SET highest_token = excluded.highest_token, updated_at = clock_timestamp()\n	WHERE w.highest_token < excluded.highest_token",
+				"SET highest_token = greatest(w.highest_token, excluded.highest_token), updated_at = clock_timestamp()"},
+			{railAdmit, "	if tag.RowsAffected() == 0 {\n", "	_ = tag\n	if before.presented != nil {\n"},
+		},
+		pkg: experiment, test: "^TestWhereOnlyTheTokenCanRefuse$/^on$", says: "should have 0 item(s)",
+	},
+	{
+		name: "account-guard-refuses-by-state",
+		what: "no statement of the account guard compares tokens; the payout's state and its open claim are left, and the answer still says stale",
+		edits: []edit{
+			{claimFence, " AND account.fence < $3", ""},
+			{postDebit, " AND account.fence <= $2\n", "\n"},
+			{postFence, " AND account.fence <= $2", ""},
+			{abandonFence, "SET fence = $2, updated_at", "SET fence = greatest(account.fence, $2), updated_at"},
+			{abandonFence, " AND account.fence <= $2", ""},
+		},
+		pkg: experiment, test: "^TestWhereOnlyTheTokenCanRefuse$/^account-only$", says: "should have 0 item(s)",
 	},
 }

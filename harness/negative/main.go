@@ -25,6 +25,7 @@ type control struct {
 	edits []edit
 	pkg   string
 	test  string // the test, as go test -run takes it
+	says  string // what it must say as it fails, where it could fail for another reason; "" for anything
 }
 
 // edit replaces text that stands exactly once in a file.
@@ -108,12 +109,12 @@ func (c control) run(root string) error {
 	if err != nil && !errors.As(err, &exit) {
 		return err
 	}
-	return verdict(&out, errOut.String())
+	return c.verdict(&out, errOut.String())
 }
 
 // verdict reads the test run: red means that a test ran and failed, not that the build did.
-func verdict(out *bytes.Buffer, errOut string) error {
-	ran, failed := 0, 0
+func (c control) verdict(out *bytes.Buffer, errOut string) error {
+	ran, failed, said := 0, 0, c.says == ""
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 4<<20)
 	var tail []string
@@ -129,6 +130,7 @@ func verdict(out *bytes.Buffer, errOut string) error {
 			failed++
 		case event.Action == "output" || event.Action == "build-output":
 			tail = append(tail, event.Output)
+			said = said || strings.Contains(event.Output, c.says)
 		}
 	}
 	switch {
@@ -136,6 +138,8 @@ func verdict(out *bytes.Buffer, errOut string) error {
 		return fmt.Errorf("no test ran: %s%s", errOut, strings.Join(tail[max(0, len(tail)-15):], ""))
 	case failed == 0:
 		return errors.New("every test stayed green")
+	case !said:
+		return fmt.Errorf("it went red and did not say %q: %s", c.says, strings.Join(tail[max(0, len(tail)-15):], ""))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ func Cells(m Mode, p Pause, f Facts) []Cell {
 	want := Expect(m)
 	pairs, fences := f.pairs()
 	rail := f.refused(f.A.Token, "rail")
+	others := len(f.Refusals) - len(f.of(f.A.Token))
 	account := f.refused(f.A.Token, "account", "ledger")
 	duplicates := f.duplicates(f.A.Token)
 	stale := f.A.Token < f.B.Token && f.After.Fence == f.A.Token
@@ -26,27 +27,90 @@ func Cells(m Mode, p Pause, f Facts) []Cell {
 	railMust := count(want.RailRefused)
 	return []Cell{
 		{Name: "requests the rail received", Must: strconv.Itoa(want.RailRequests), Is: strconv.Itoa(len(f.Requests)),
-			OK:       len(f.Requests) == want.RailRequests && moved(f.Requests) == want.RailRequests && slices.Equal(f.presented(), want.presented(f)),
+			OK:       len(f.Requests) == want.RailRequests && f.moved() == want.RailRequests && slices.Equal(f.presented(), want.tokens(f)),
 			Evidence: fmt.Sprintf("rail-stub's log: %s; rail-proxy's records: presented under %v", requests(f.Requests), f.presented())},
 		{Name: "ledger pairs", Must: strconv.Itoa(want.LedgerPairs), Is: strconv.Itoa(pairs),
-			OK: pairs == want.LedgerPairs && len(f.Ledger) == 2*pairs, Evidence: fmt.Sprintf("ledger_entry: %d entries, posted under %v", len(f.Ledger), fences)},
-		yesNo("balance = signed sum", want.BalanceIsSum, f.After.BalanceMinor == f.After.SumMinor,
-			fmt.Sprintf("balance %d, sum of entries %d", f.After.BalanceMinor, f.After.SumMinor)),
-		yesNo("stale tA applied last", want.StaleLast, stale, fmt.Sprintf("account.fence %d, tA %d, tB %d", f.After.Fence, f.A.Token, f.B.Token)),
+			OK:       pairs == want.LedgerPairs && len(f.Ledger) == 2*pairs && slices.Equal(fences, want.posted(f)) && f.marked(m),
+			Evidence: fmt.Sprintf("ledger_entry: %d entries, posted under %v", len(f.Ledger), fences)},
+		f.balance(want.BalanceIsSum, int64(pairs)),
+		{Name: "stale tA applied last", Must: word(want.StaleLast), Is: word(stale), OK: stale == want.StaleLast && (stale || f.After.Fence == f.B.Token),
+			Evidence: fmt.Sprintf("account.fence %d, tA %d, tB %d", f.After.Fence, f.A.Token, f.B.Token)},
 		yesNo("rail-proxy FENCED_OUT for tA", want.RailRefused, refusedStep(f.A.Step(submitToRail)) && len(rail) > 0 && f.fencedRows() > 0,
 			fmt.Sprintf("%s; FENCED records: %d", refusals(rail, f.A.Step(submitToRail)), f.fencedRows())),
 		yesNo("payment-resource FENCED_OUT for tA, zero rows", want.AccountRefused,
 			refusedStep(f.accountStep()) && len(account) > 0 && f.entriesUnder(f.A.Token) == 0,
 			fmt.Sprintf("%s; ledger entries under tA: %d", refusals(account, f.accountStep()), f.entriesUnder(f.A.Token))),
 		{Name: "fenced_out rail / account + ledger", Must: railMust + " / " + accountMust, Is: fmt.Sprintf("%d / %d", len(rail), len(account)),
-			OK: len(rail) == number(want.RailRefused) && atAccount, Evidence: "the guards' fenced_out events for this account and tA"},
+			OK: len(rail) == number(want.RailRefused) && atAccount && others == 0, Evidence: fmt.Sprintf("the guards' fenced_out events for this account and tA; for other tokens: %d", others)},
 		{Name: "rail duplicates attempted", Must: strconv.Itoa(want.DuplicateEvents), Is: strconv.Itoa(len(duplicates)),
 			OK: len(duplicates) == want.DuplicateEvents, Evidence: "rail-proxy's duplicate_rail_submission_attempted events for this payout and tA"},
 		{Name: "outcome of A / B", Must: want.OutcomeA + " / " + want.OutcomeB, Is: orDash(f.A.Outcome) + " / " + orDash(f.B.Outcome),
-			OK: f.A.Outcome == want.OutcomeA && f.B.Outcome == want.OutcomeB, Evidence: "results of " + f.A.WorkflowID + " and " + f.B.WorkflowID},
+			OK:       f.A.Outcome == want.OutcomeA && f.B.Outcome == want.OutcomeB && f.After.PayoutState == "POSTED",
+			Evidence: "results of " + f.A.WorkflowID + " and " + f.B.WorkflowID + "; the payout is " + orDash(f.After.PayoutState)},
 		yesNo("tB above tA", true, f.A.Token > 0 && f.B.Token > f.A.Token, fmt.Sprintf("tA %d, tB %d, from the histories", f.A.Token, f.B.Token)),
 		f.exclusion(),
+		f.order(),
 	}
+}
+
+// order is the experiment itself: A was past its last check, then stopped, then without a lease, then B began and ended, then A was
+// woken, and only then did A meet the rail guard.
+func (f Facts) order() Cell {
+	const name = "check, stop, lapse, B, wake, submit: in this order"
+	a, submit := f.lease(f.A.Token), f.A.Step(submitToRail)
+	if f.Freeze == nil || a == nil || submit == nil || submit.EndedAt == nil {
+		return yesNo(name, true, false, "A was not stopped, its grant was not seen, or it has not submitted")
+	}
+	moments := []time.Time{f.WindowOpenedAt, f.Freeze.StoppedAt, a.EndedAt, f.B.StartedAt, f.B.EndedAt, f.Freeze.ThawedAt, *submit.EndedAt}
+	for _, s := range f.Submissions {
+		if s.Token == f.A.Token {
+			moments = append(moments, s.SubmittedAt)
+		}
+	}
+	ordered := f.WindowToken == f.A.Token && f.Freeze.State == "T" && f.Freeze.ProcessID == f.A.ProcessID && f.A.ProcessID != f.B.ProcessID
+	for i, moment := range moments[:7] {
+		ordered = ordered && !moment.IsZero() && (i == 0 || !moment.Before(moments[i-1]))
+	}
+	for _, submitted := range moments[7:] {
+		ordered = ordered && !submitted.Before(f.Freeze.ThawedAt)
+	}
+	return yesNo(name, true, ordered, fmt.Sprintf("A (process %d) stopped in state %s at %s, lease over %s, B %s to %s, A woken %s", f.Freeze.ProcessID, f.Freeze.State,
+		clock(f.Freeze.StoppedAt), clock(a.EndedAt), clock(f.B.StartedAt), clock(f.B.EndedAt), clock(f.Freeze.ThawedAt)))
+}
+
+// balance compares the balance with the sum of the entries. Both must also be what the payout leaves: the balance one payout less than
+// before, the sum one for each pair.
+func (f Facts) balance(must bool, pairs int64) Cell {
+	is := f.After.BalanceMinor == f.After.SumMinor
+	right := f.Before.BalanceMinor == f.Before.SumMinor && f.After.BalanceMinor == f.Before.BalanceMinor-f.AmountMinor && f.After.SumMinor == f.Before.SumMinor-pairs*f.AmountMinor
+	return Cell{Name: "balance = signed sum", Must: word(must), Is: word(is), OK: is == must && right,
+		Evidence: fmt.Sprintf("balance %d, sum of entries %d, both %d before a payout of %d", f.After.BalanceMinor, f.After.SumMinor, f.Before.SumMinor, f.AmountMinor)}
+}
+
+// marked reports whether rows say of themselves which guard was on when they were written.
+func (f Facts) marked(m Mode) bool {
+	for _, e := range f.Ledger {
+		if e.Guarded != m.AccountGuard() {
+			return false
+		}
+	}
+	for _, s := range f.Submissions {
+		if s.Guarded != m.RailGuard() {
+			return false
+		}
+	}
+	return true
+}
+
+// of are the refusals of one token, wherever.
+func (f Facts) of(token int64) []Refusal {
+	var all []Refusal
+	for _, r := range f.Refusals {
+		if r.Presented == token {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // exclusion is the lock-server's part: it grants the lock to B once A's lease has expired, and not before. It never trusts the lock
@@ -54,7 +118,7 @@ func Cells(m Mode, p Pause, f Facts) []Cell {
 func (f Facts) exclusion() Cell {
 	a, b := f.lease(f.A.Token), f.lease(f.B.Token)
 	if a == nil || b == nil {
-		return yesNo("B granted after A's lease expired", true, false, "not both grants were seen")
+		return yesNo("B granted after A's lease expired", true, false, "not both grants were seen") // unasked has said so already
 	}
 	return yesNo("B granted after A's lease expired", true, !b.AcquiredAt.Before(a.ExpiresAt),
 		fmt.Sprintf("tA expired at %s, tB granted at %s", clock(a.ExpiresAt), clock(b.AcquiredAt)))
@@ -102,11 +166,11 @@ func calmCells(f Facts) []Cell {
 		posted = posted && run.Outcome == "contended"
 	}
 	return []Cell{
-		{Name: "requests the rail received", Must: "1", Is: strconv.Itoa(len(f.Requests)), OK: len(f.Requests) == 1 && moved(f.Requests) == 1,
+		{Name: "requests the rail received", Must: "1", Is: strconv.Itoa(len(f.Requests)), OK: len(f.Requests) == 1 && f.moved() == 1,
 			Evidence: "rail-stub's log: " + requests(f.Requests)},
 		{Name: "ledger pairs", Must: "1", Is: strconv.Itoa(pairs), OK: pairs == 1 && len(f.Ledger) == 2,
 			Evidence: fmt.Sprintf("ledger_entry: %d entries, posted under %v", len(f.Ledger), fences)},
-		yesNo("balance = signed sum", true, f.After.BalanceMinor == f.After.SumMinor, fmt.Sprintf("balance %d, sum of entries %d", f.After.BalanceMinor, f.After.SumMinor)),
+		f.balance(true, int64(pairs)),
 		yesNo("posted under tA", true, f.A.Token > 0 && len(fences) == 1 && fences[0] == f.A.Token, fmt.Sprintf("posted under %v, tA %d", fences, f.A.Token)),
 		yesNo("A renewed through its work", true, renewed >= 2, fmt.Sprintf("later expiries of A's lease that were seen: %d", renewed)),
 		yesNo("B contended while A held", true, contended >= 1, fmt.Sprintf("runs of B that ended with LOCK_CONTENDED, without a token, before A's: %d of %d", contended, len(f.C))),
@@ -142,13 +206,14 @@ func (f Facts) atResource(resource string) []Refusal {
 
 func refusedStep(s *Step) bool { return s != nil && s.Outcome == fencedOut }
 
-func yesNo(name string, must, is bool, evidence string) Cell {
-	word := func(b bool) string {
-		if b {
-			return "yes"
-		}
-		return "no"
+func word(b bool) string {
+	if b {
+		return "yes"
 	}
+	return "no"
+}
+
+func yesNo(name string, must, is bool, evidence string) Cell {
 	return Cell{Name: name, Must: word(must), Is: word(is), OK: must == is, Evidence: evidence}
 }
 
@@ -173,11 +238,11 @@ func requests(all []Request) string {
 	return join(parts)
 }
 
-// moved counts the requests that moved money.
-func moved(all []Request) int {
+// moved counts the requests that moved the payout's amount.
+func (f Facts) moved() int {
 	n := 0
-	for _, r := range all {
-		n += number(r.MoneyMoved)
+	for _, r := range f.Requests {
+		n += number(r.MoneyMoved && r.AmountMinor == f.AmountMinor && r.ClientRef == f.PayoutID)
 	}
 	return n
 }
@@ -193,13 +258,11 @@ func (f Facts) presented() []int64 {
 	return tokens
 }
 
-// presented are the tokens under which the payout must have been presented: B's, and where nothing stops A, A's after it.
-func (e Expectation) presented(f Facts) []int64 {
-	if e.RailRequests == 1 {
-		return []int64{f.B.Token}
-	}
-	return []int64{f.B.Token, f.A.Token}
-}
+// tokens are those under which the payout must have been presented: B's, and where nothing stops A, A's after it.
+func (e Expectation) tokens(f Facts) []int64 { return []int64{f.B.Token, f.A.Token}[:e.RailRequests] }
+
+// posted are the tokens under which it must have been posted.
+func (e Expectation) posted(f Facts) []int64 { return []int64{f.B.Token, f.A.Token}[:e.LedgerPairs] }
 
 func refusals(all []Refusal, step *Step) string {
 	var parts []string

@@ -134,6 +134,7 @@ type Facts struct {
 	Requests          []Request    `json:"requests"`    // the rail's own log of this payout
 	Submissions       []Submission `json:"submissions"` // rail-proxy's records of this payout
 	Claims            []Claim      `json:"claims"`      // payment-resource's, of this payout
+	Funding           []Entry      `json:"funding"`     // entries of the account that belong to no payout
 	Ledger            []Entry      `json:"ledger"`      // entries of this payout
 	Before            Books        `json:"before"`
 	After             Books        `json:"after"`
@@ -182,7 +183,7 @@ type Freeze struct {
 	ProcessID int       `json:"processId"`
 	State     string    `json:"state"` // of the process, read back after the signal: T is stopped
 	StoppedAt time.Time `json:"stoppedAt"`
-	ThawedAt  time.Time `json:"thawedAt"` // zero when it was never thawed
+	ThawedAt  time.Time `json:"thawedAt"` // when it was told to go on; zero when it never was
 }
 
 // Lease is one grant of the account's lock, as look-ups saw it.

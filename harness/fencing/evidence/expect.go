@@ -36,6 +36,7 @@ const (
 	LapsedBefore   Code = "LEASE_LAPSED_BEFORE_THE_PAUSE"
 	AttemptEnded   Code = "ATTEMPT_ENDED_BEFORE_THE_THAW"
 	BDidNotFinish  Code = "B_DID_NOT_FINISH"
+	GrantNotSeen   Code = "GRANT_NOT_SEEN"
 
 	// The experiment is at fault: nothing that it shows counts.
 	WrongProcess   Code = "WRONG_PROCESS_PAUSED"
@@ -56,4 +57,4 @@ const (
 )
 
 // inconclusive are the codes that make an attempt inconclusive, as opposed to wrong.
-var inconclusive = map[Code]bool{NeverReached: true, PausedTooEarly: true, PausedTooLate: true, LapsedBefore: true, AttemptEnded: true, BDidNotFinish: true}
+var inconclusive = map[Code]bool{NeverReached: true, PausedTooEarly: true, PausedTooLate: true, LapsedBefore: true, AttemptEnded: true, BDidNotFinish: true, GrantNotSeen: true}

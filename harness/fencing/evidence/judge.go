@@ -22,6 +22,7 @@ func Judge(m Mode, p Pause, f Facts) ([]Cell, Verdict, []Diagnosis) {
 	why := append([]Diagnosis(nil), f.Trouble...)
 	why = append(why, doubts(f)...)
 	if p == Stop {
+		why = append(why, breaches(m, f)...)
 		why = append(why, unasked(f)...)
 	}
 	for _, d := range why {
@@ -63,6 +64,18 @@ func doubts(f Facts) []Diagnosis {
 	return all
 }
 
+// breaches are what a guard that is on may never let happen, whatever else became of the attempt: it comes before any excuse.
+func breaches(m Mode, f Facts) []Diagnosis {
+	var all []Diagnosis
+	if m.RailGuard() && len(f.Requests) > 1 {
+		all = append(all, diagnose(GuardSilent, "rail-proxy is on and the rail received %d requests for one payout", len(f.Requests)))
+	}
+	if pairs, _ := f.pairs(); m.AccountGuard() && pairs > 1 {
+		all = append(all, diagnose(GuardSilent, "payment-resource is on and posted one payout %d times", pairs))
+	}
+	return all
+}
+
 // unasked are reasons why the attempt did not put the question to the guards.
 func unasked(f Facts) []Diagnosis {
 	submit := f.A.Step(submitToRail)
@@ -75,6 +88,9 @@ func unasked(f Facts) []Diagnosis {
 		return []Diagnosis{diagnose(NeverReached, "A stopped by itself before it reached the rail guard (%s: %s)", submit.Outcome, orNone(submit.Reason))}
 	case submit.Outcome == "":
 		return []Diagnosis{diagnose(NeverReached, "A's %s has no result", submitToRail)}
+	}
+	if f.B.Outcome == "posted" && f.A.Token > 0 && f.B.Token > 0 && (f.lease(f.A.Token) == nil || f.lease(f.B.Token) == nil) {
+		return []Diagnosis{diagnose(GrantNotSeen, "the look-ups of the lock missed a grant, so nothing can be said of when it was given")}
 	}
 	switch f.B.Outcome {
 	case "abandoned", "ambiguous", "contended":
@@ -140,7 +156,7 @@ func (f Facts) refused(token int64, resources ...string) []Refusal {
 	return all
 }
 
-// pairs counts the entry groups of the payout that are one debit of the account and one credit of the same amount elsewhere.
+// pairs counts the entry groups that are one debit of the account and one credit elsewhere, each of the payout's amount.
 func (f Facts) pairs() (n int, fences []int64) {
 	type group struct{ debits, credits, entries int }
 	groups := make(map[string]*group)
@@ -156,6 +172,7 @@ func (f Facts) pairs() (n int, fences []int64) {
 		}
 		g.entries++
 		switch {
+		case e.AmountMinor != f.AmountMinor:
 		case e.Direction == "DEBIT" && e.AccountID == f.AccountID:
 			g.debits++
 			amounts[e.EntryGroup] += e.AmountMinor

@@ -22,8 +22,8 @@ func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * fl
 
 func entries(token int64, group string, when time.Time) []evidence.Entry {
 	return []evidence.Entry{
-		{ID: token * 10, EntryGroup: group, AccountID: account, Direction: "DEBIT", AmountMinor: 100, Fence: token, CreatedAt: when},
-		{ID: token*10 + 1, EntryGroup: group, AccountID: "clearing.EUR", Direction: "CREDIT", AmountMinor: 100, Fence: token, CreatedAt: when},
+		{ID: token * 10, EntryGroup: group, AccountID: account, Direction: "DEBIT", AmountMinor: 100, Fence: token, Guarded: true, CreatedAt: when},
+		{ID: token*10 + 1, EntryGroup: group, AccountID: "clearing.EUR", Direction: "CREDIT", AmountMinor: 100, Fence: token, Guarded: true, CreatedAt: when},
 	}
 }
 
@@ -34,27 +34,27 @@ func facts(m evidence.Mode) evidence.Facts {
 		return evidence.Step{Name: name, ScheduledAt: at(0.1), StartedAt: &start, EndedAt: &end, Outcome: outcome}
 	}
 	f := evidence.Facts{
-		AccountID: account, PayoutID: "p", WindowOpenedAt: at(0.3), WindowToken: tokenA,
+		AccountID: account, PayoutID: "p", AmountMinor: 100, WindowOpenedAt: at(0.3), WindowToken: tokenA,
 		Freeze:            &evidence.Freeze{ProcessID: 42, State: "T", StoppedAt: at(1.3), ThawedAt: at(7.5)},
-		A:                 evidence.Worker{WorkflowID: "payout-p", Token: tokenA},
-		B:                 evidence.Worker{WorkflowID: "payout-p-b", Token: tokenB, Outcome: "posted", State: "POSTED", Steps: []evidence.Step{step("SubmitToRail", "acked")}},
-		Leases:            []evidence.Lease{{Token: tokenA, AcquiredAt: at(0.1), ExpiresAt: at(6.3)}, {Token: tokenB, AcquiredAt: at(6.9), ExpiresAt: at(12)}},
+		A:                 evidence.Worker{ProcessID: 42, WorkflowID: "payout-p", Token: tokenA},
+		B:                 evidence.Worker{ProcessID: 43, WorkflowID: "payout-p-b", Token: tokenB, StartedAt: at(6.7), EndedAt: at(7.4), Outcome: "posted", State: "POSTED", Steps: []evidence.Step{step("SubmitToRail", "acked")}},
+		Leases:            []evidence.Lease{{Token: tokenA, AcquiredAt: at(0.1), ExpiresAt: at(6.3), EndedAt: at(6.4)}, {Token: tokenB, AcquiredAt: at(6.9), ExpiresAt: at(12)}},
 		StubStartedBefore: start, StubStartedAfter: start,
-		Requests:    []evidence.Request{{Sequence: 1, ReceivedAt: at(7.1), MoneyMoved: true}},
-		Submissions: []evidence.Submission{{SubmissionID: "b", Token: tokenB, Outcome: "ACKED"}},
+		Requests:    []evidence.Request{{Sequence: 1, ClientRef: "p", AmountMinor: 100, ReceivedAt: at(7.1), MoneyMoved: true}},
+		Submissions: []evidence.Submission{{SubmissionID: "b", Token: tokenB, Outcome: "ACKED", SubmittedAt: at(7)}},
 		Ledger:      entries(tokenB, "group-b", at(7.3)),
 		Before:      evidence.Books{BalanceMinor: 10_000, SumMinor: 10_000, PayoutState: "PENDING"},
 		After:       evidence.Books{BalanceMinor: 9_900, SumMinor: 9_900, Fence: tokenB, RailHighest: tokenB, PayoutState: "POSTED"},
 	}
 	if m.RailGuard() {
-		f.Submissions = append(f.Submissions, evidence.Submission{SubmissionID: "a", Token: tokenA, Outcome: "FENCED"})
+		f.Submissions = append(f.Submissions, evidence.Submission{SubmissionID: "a", Token: tokenA, Outcome: "FENCED", SubmittedAt: at(20.1)})
 		f.Refusals = append(f.Refusals, evidence.Refusal{At: at(20.1), Resource: "rail", Presented: tokenA, Highest: tokenB})
 		f.Duplicates = append(f.Duplicates, evidence.Duplicate{At: at(20.1), Presented: tokenA})
 		f.A.Outcome = "fenced"
 		f.A.Steps = []evidence.Step{step("SubmitToRail", "fencedOut"), step("AbandonClaim", "accepted")}
 	} else {
-		f.Submissions = append(f.Submissions, evidence.Submission{SubmissionID: "a", Token: tokenA, Outcome: "ACKED"})
-		f.Requests = append(f.Requests, evidence.Request{Sequence: 2, ReceivedAt: at(20.1), MoneyMoved: true})
+		f.Submissions = append(f.Submissions, evidence.Submission{SubmissionID: "a", Token: tokenA, Outcome: "ACKED", SubmittedAt: at(20.1)})
+		f.Requests = append(f.Requests, evidence.Request{Sequence: 2, ClientRef: "p", AmountMinor: 100, ReceivedAt: at(20.1), MoneyMoved: true})
 		f.A.Steps = []evidence.Step{step("SubmitToRail", "acked"), step("PostLedger", "accepted")}
 	}
 	switch m {
@@ -70,6 +70,12 @@ func facts(m evidence.Mode) evidence.Facts {
 		f.After.SumMinor, f.After.Fence = 9_800, tokenA
 		f.A.Outcome = "posted"
 	}
+	for i := range f.Submissions {
+		f.Submissions[i].Guarded = m.RailGuard()
+	}
+	for i := range f.Ledger {
+		f.Ledger[i].Guarded = m.AccountGuard()
+	}
 	return f
 }
 
@@ -77,7 +83,7 @@ func TestEveryModeMatchesItsOwnFactsAndNoOther(t *testing.T) {
 	for _, shown := range evidence.Modes {
 		for _, asked := range evidence.Modes {
 			cells, verdict, why := evidence.Judge(asked, evidence.Stop, facts(shown))
-			require.Len(t, cells, 11)
+			require.Len(t, cells, 12)
 			if shown == asked {
 				require.Equal(t, evidence.Matched, verdict, "%v", why)
 				require.Empty(t, why)
@@ -96,10 +102,10 @@ func TestEveryModeMatchesItsOwnFactsAndNoOther(t *testing.T) {
 // The table of the experiment, cell by cell, as the design has it.
 func TestTheTable(t *testing.T) {
 	want := map[evidence.Mode][]string{
-		evidence.Off:         {"2", "2", "no", "yes", "no", "no", "0 / 0", "0", "posted / posted", "yes", "yes"},
-		evidence.RailOnly:    {"1", "1", "yes", "no", "yes", "no", "1 / 0", "1", "fenced / posted", "yes", "yes"},
-		evidence.AccountOnly: {"2", "1", "yes", "no", "no", "yes", "0 / ≥1", "0", "fenced / posted", "yes", "yes"},
-		evidence.On:          {"1", "1", "yes", "no", "yes", "yes", "1 / ≥1", "1", "fenced / posted", "yes", "yes"},
+		evidence.Off:         {"2", "2", "no", "yes", "no", "no", "0 / 0", "0", "posted / posted", "yes", "yes", "yes"},
+		evidence.RailOnly:    {"1", "1", "yes", "no", "yes", "no", "1 / 0", "1", "fenced / posted", "yes", "yes", "yes"},
+		evidence.AccountOnly: {"2", "1", "yes", "no", "no", "yes", "0 / ≥1", "0", "fenced / posted", "yes", "yes", "yes"},
+		evidence.On:          {"1", "1", "yes", "no", "yes", "yes", "1 / ≥1", "1", "fenced / posted", "yes", "yes", "yes"},
 	}
 	for mode, musts := range want {
 		var got []string
@@ -144,7 +150,42 @@ func TestWhatIsNotAPass(t *testing.T) {
 		{"a refusal that names no higher token", evidence.RailOnly, func(f *evidence.Facts) { f.Refusals[0].Highest = 0 }, evidence.Diverged, evidence.GuardSilent},
 		{"a refusal without a record", evidence.On, func(f *evidence.Facts) { f.Submissions = f.Submissions[:1] }, evidence.Diverged, evidence.CellDiffers},
 		{"the lock was granted twice", evidence.On, func(f *evidence.Facts) { f.Leases[1].AcquiredAt = at(6.2) }, evidence.Diverged, evidence.CellDiffers},
-		{"a grant that nobody saw", evidence.On, func(f *evidence.Facts) { f.Leases = f.Leases[:1] }, evidence.Diverged, evidence.CellDiffers},
+		{"a grant that nobody saw", evidence.On, func(f *evidence.Facts) { f.Leases = f.Leases[:1] }, evidence.Inconclusive, evidence.GrantNotSeen},
+		{"never stopped", evidence.On, func(f *evidence.Facts) { f.Freeze = nil }, evidence.Diverged, evidence.CellDiffers},
+		{"not stopped by a signal", evidence.On, func(f *evidence.Facts) { f.Freeze.State = "S" }, evidence.Diverged, evidence.CellDiffers},
+		{"another process was stopped", evidence.On, func(f *evidence.Facts) { f.Freeze.ProcessID = 44 }, evidence.Diverged, evidence.CellDiffers},
+		{"A and B are one process", evidence.On, func(f *evidence.Facts) { f.B.ProcessID = 42 }, evidence.Diverged, evidence.CellDiffers},
+		{"never woken", evidence.On, func(f *evidence.Facts) { f.Freeze.ThawedAt = time.Time{} }, evidence.Diverged, evidence.CellDiffers},
+		{"woken before B had ended", evidence.On, func(f *evidence.Facts) { f.Freeze.ThawedAt = at(7.3) }, evidence.Diverged, evidence.CellDiffers},
+		{"no window", evidence.On, func(f *evidence.Facts) { f.WindowOpenedAt = time.Time{} }, evidence.Diverged, evidence.CellDiffers},
+		{"the window of another grant", evidence.On, func(f *evidence.Facts) { f.WindowToken = tokenB }, evidence.Diverged, evidence.CellDiffers},
+		{"the lease was over before the stop", evidence.On, func(f *evidence.Facts) { f.Leases[0].EndedAt = at(1.2) }, evidence.Diverged, evidence.CellDiffers},
+		{"B began while A held", evidence.On, func(f *evidence.Facts) { f.B.StartedAt = at(6.3) }, evidence.Diverged, evidence.CellDiffers},
+		{"A submitted before it was woken", evidence.On, func(f *evidence.Facts) { f.Submissions[1].SubmittedAt = at(7.2) }, evidence.Diverged, evidence.CellDiffers},
+		{"the rail moved another amount", evidence.On, func(f *evidence.Facts) { f.Requests[0].AmountMinor = 1 }, evidence.Diverged, evidence.CellDiffers},
+		{"a request for another payout", evidence.On, func(f *evidence.Facts) { f.Requests[0].ClientRef = "q" }, evidence.Diverged, evidence.CellDiffers},
+		{"nothing was booked", evidence.On, func(f *evidence.Facts) { f.After.BalanceMinor, f.After.SumMinor = 10_000, 10_000 }, evidence.Diverged, evidence.CellDiffers},
+		{"off differs by something else", evidence.Off, func(f *evidence.Facts) { f.After.SumMinor = 10_500 }, evidence.Diverged, evidence.CellDiffers},
+		{"off posted twice under B's token", evidence.Off, func(f *evidence.Facts) { f.Ledger = append(f.Ledger[:2:2], entries(tokenB, "group-c", at(20))...) }, evidence.Diverged, evidence.CellDiffers},
+		{"posted under A's token", evidence.RailOnly, func(f *evidence.Facts) {
+			f.Ledger[0].Fence, f.Ledger[1].Fence = tokenA, tokenA
+		}, evidence.Diverged, evidence.CellDiffers},
+		{"the fence was lost", evidence.On, func(f *evidence.Facts) { f.After.Fence = 0 }, evidence.Diverged, evidence.CellDiffers},
+		{"B was refused as well", evidence.Off, func(f *evidence.Facts) {
+			f.Refusals = append(f.Refusals, evidence.Refusal{Resource: "rail", Presented: tokenB, Highest: tokenB})
+		}, evidence.Diverged, evidence.CellDiffers},
+		{"the payout is not POSTED", evidence.On, func(f *evidence.Facts) { f.After.PayoutState = "FAILED" }, evidence.Diverged, evidence.CellDiffers},
+		{"rows written with the guard off", evidence.On, func(f *evidence.Facts) { f.Ledger[0].Guarded = false }, evidence.Diverged, evidence.CellDiffers},
+		{"records written with the guard off", evidence.On, func(f *evidence.Facts) { f.Submissions[0].Guarded = false }, evidence.Diverged, evidence.CellDiffers},
+		{"a breach behind an excuse", evidence.On, func(f *evidence.Facts) {
+			step(f, "SubmitToRail").Outcome = "timedOut"
+			f.Requests = append(f.Requests, f.Requests[0])
+			f.Submissions[1].Outcome = "ACKED"
+		}, evidence.Diverged, evidence.GuardSilent},
+		{"two postings behind an excuse", evidence.AccountOnly, func(f *evidence.Facts) {
+			step(f, "SubmitToRail").Outcome = "timedOut"
+			f.Ledger = append(f.Ledger, entries(tokenA, "group-a", at(20))...)
+		}, evidence.Diverged, evidence.GuardSilent},
 		{"only the rail guard is wired", evidence.On, func(f *evidence.Facts) { *f = facts(evidence.RailOnly) }, evidence.Diverged, evidence.GuardSilent},
 		{"only the account guard is wired", evidence.On, func(f *evidence.Facts) { *f = facts(evidence.AccountOnly) }, evidence.Diverged, evidence.GuardSilent},
 		{"a guard that is off refuses", evidence.Off, func(f *evidence.Facts) { *f = facts(evidence.RailOnly) }, evidence.Diverged, evidence.GuardRefused},
@@ -163,7 +204,7 @@ func TestWhatIsNotAPass(t *testing.T) {
 		}, evidence.Inconclusive, evidence.PausedTooEarly},
 		{"the rail moved no money", evidence.Off, func(f *evidence.Facts) { f.Requests[1].MoneyMoved = false }, evidence.Diverged, evidence.CellDiffers},
 		{"both requests were B's", evidence.Off, func(f *evidence.Facts) { f.Submissions[1].Token = tokenB }, evidence.Diverged, evidence.CellDiffers},
-		{"a stale row was written", evidence.On, func(f *evidence.Facts) { f.Ledger = append(f.Ledger, entries(tokenA, "group-a", at(20))...) }, evidence.Diverged, evidence.CellDiffers},
+		{"a stale row was written", evidence.On, func(f *evidence.Facts) { f.Ledger = append(f.Ledger, entries(tokenA, "group-a", at(20))...) }, evidence.Diverged, evidence.GuardSilent},
 		{"half a pair", evidence.On, func(f *evidence.Facts) { f.Ledger = f.Ledger[:1] }, evidence.Diverged, evidence.CellDiffers},
 		{"a pair of unequal legs", evidence.On, func(f *evidence.Facts) { f.Ledger[1].AmountMinor = 99 }, evidence.Diverged, evidence.CellDiffers},
 		{"books that do not add up", evidence.On, func(f *evidence.Facts) { f.After.SumMinor = 9_800 }, evidence.Diverged, evidence.CellDiffers},
@@ -297,6 +338,8 @@ func TestARunIsJudgedByMoreThanItsRepetitions(t *testing.T) {
 		"a counter beyond the events":   {evidence.On, func(r *evidence.Run) { r.Counters[0].After++ }, evidence.CountersDiffer},
 		"events beyond the counter":     {evidence.On, func(r *evidence.Run) { r.Counters[0].Events++ }, evidence.CountersDiffer},
 		"a finding in on":               {evidence.On, func(r *evidence.Run) { r.Invariants = []evidence.Finding{{Invariant: "INV-03"}} }, evidence.BooksDiffer},
+		"account-only breaks the books": {evidence.AccountOnly, func(r *evidence.Run) { r.Invariants = append(r.Invariants, evidence.Finding{Invariant: "INV-03"}) }, evidence.BooksDiffer},
+		"off breaks something else":     {evidence.Off, func(r *evidence.Run) { r.Invariants = append(r.Invariants, evidence.Finding{Invariant: "INV-08"}) }, evidence.BooksDiffer},
 		"off finds nothing at the rail": {evidence.Off, func(r *evidence.Run) { r.Invariants = r.Invariants[1:] }, evidence.BooksDiffer},
 		"off finds balanced books":      {evidence.Off, func(r *evidence.Run) { r.Invariants = r.Invariants[:1] }, evidence.BooksDiffer},
 		"the control breaks the books":  {evidence.Off, func(r *evidence.Run) { r.Pause = evidence.NoPause }, evidence.BooksDiffer},
@@ -305,6 +348,7 @@ func TestARunIsJudgedByMoreThanItsRepetitions(t *testing.T) {
 		c.spoil(&r)
 		s := evidence.Summarize(r)
 		require.False(t, s.Passed, name)
+		require.NotContains(t, s.Line, "identical; ", "the last line is what is read: %s", name)
 		if c.code != "" {
 			require.Contains(t, codes(s.Diagnoses), c.code, name)
 		}

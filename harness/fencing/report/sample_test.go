@@ -48,6 +48,12 @@ func judged(run evidence.Run, m evidence.Mode) evidence.Run {
 	for i := range run.Repetitions {
 		for j := range run.Repetitions[i].Attempts {
 			a := &run.Repetitions[i].Attempts[j]
+			for k := range a.Facts.Ledger {
+				a.Facts.Ledger[k].Guarded = m.AccountGuard()
+			}
+			for k := range a.Facts.Submissions {
+				a.Facts.Submissions[k].Guarded = m.RailGuard()
+			}
 			a.Cells, a.Verdict, a.Diagnoses = evidence.Judge(m, run.Pause, a.Facts)
 		}
 	}
