@@ -65,6 +65,7 @@ type Stack struct {
 	temporalPath string
 	stopOnce     sync.Once
 	stopErr      error
+	outMutex     sync.Mutex
 	processMutex sync.Mutex
 	processes    map[string]*Process
 	workers      []*Process
@@ -153,6 +154,8 @@ func (s *Stack) startAll(ctx context.Context) error {
 
 func (s *Stack) progress(format string, args ...any) {
 	if s.options.Out != nil {
+		s.outMutex.Lock() // several things start at once
+		defer s.outMutex.Unlock()
 		_, _ = fmt.Fprintf(s.options.Out, format+"\n", args...) // a lost progress line harms nobody
 	}
 }
