@@ -130,7 +130,9 @@ func eventually(t *testing.T, id string, args ...string) string {
 	t.Helper()
 	var out string
 	deadline := time.Now().Add(90 * time.Second)
-	for {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for ; ; <-tick.C {
 		var err error
 		if out, err = try(t, args...); err == nil {
 			return out
@@ -140,7 +142,6 @@ func eventually(t *testing.T, id string, args ...string) string {
 			logs, _ := try(t, "logs", "--tail", "30", id)
 			t.Fatalf("docker %s: %s\nrunning: %t; its log:\n%s", strings.Join(args, " "), out, running, logs)
 		}
-		time.Sleep(200 * time.Millisecond) // between two questions; the answer decides
 	}
 }
 

@@ -7,15 +7,15 @@
 recipes=$images/from-source
 suite=bookworm
 base=railguard-src/base:$suite
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 
 # attempt WHAT COMMAND… runs the command quietly; where it fails, its last lines and WHAT tell why.
 attempt() {
 	local what=$1
 	shift
-	"$@" >"$work/log" 2>&1 </dev/null && return
-	tail -n 15 "$work/log" >&2
+	"$@" >"$scratch/log" 2>&1 </dev/null && return
+	tail -n 15 "$scratch/log" >&2
 	fail "$what"
 }
 
@@ -56,12 +56,12 @@ debootstrap_command() {
 		bootstrap=(debootstrap)
 		return
 	fi
-	mkdir -p "$work/deb"
-	chmod 755 "$work" "$work/deb"
-	(cd "$work/deb" && { apt-get download -qq debootstrap || { apt-get update -qq && apt-get download -qq debootstrap; }; }) >"$work/log" 2>&1 ||
-		{ tail -n 5 "$work/log" >&2; fail "debootstrap is not installed, and its package could not be fetched from the Debian mirror"; }
-	dpkg -x "$work"/deb/debootstrap_*.deb "$work/deb"
-	bootstrap=(env DEBOOTSTRAP_DIR="$work/deb/usr/share/debootstrap" "$work/deb/usr/sbin/debootstrap")
+	mkdir -p "$scratch/deb"
+	chmod 755 "$scratch" "$scratch/deb"
+	(cd "$scratch/deb" && { apt-get download -qq debootstrap || { apt-get update -qq && apt-get download -qq debootstrap; }; }) >"$scratch/log" 2>&1 ||
+		{ tail -n 5 "$scratch/log" >&2; fail "debootstrap is not installed, and its package could not be fetched from the Debian mirror"; }
+	dpkg -x "$scratch"/deb/debootstrap_*.deb "$scratch/deb"
+	bootstrap=(env DEBOOTSTRAP_DIR="$scratch/deb/usr/share/debootstrap" "$scratch/deb/usr/sbin/debootstrap")
 }
 
 build_base() {
@@ -73,18 +73,18 @@ build_base() {
 	say "$base"
 	debootstrap_command
 	attempt "$base: the Debian mirror $mirror could not be reached, or does not have $suite" \
-		"${bootstrap[@]}" --variant=minbase --include=ca-certificates "$suite" "$work/root" "$mirror"
-	printf '%s\n' "$sources" >"$work/root/etc/apt/sources.list"
+		"${bootstrap[@]}" --variant=minbase --include=ca-certificates "$suite" "$scratch/root" "$mirror"
+	printf '%s\n' "$sources" >"$scratch/root/etc/apt/sources.list"
 	# Packages must start no service, and bring no manuals.
-	printf '#!/bin/sh\nexit 101\n' >"$work/root/usr/sbin/policy-rc.d"
-	chmod 755 "$work/root/usr/sbin/policy-rc.d"
-	printf 'path-exclude /usr/share/doc/*\npath-include /usr/share/doc/*/copyright\npath-exclude /usr/share/man/*\n' >"$work/root/etc/dpkg/dpkg.cfg.d/slim"
-	rm -rf "$work/root"/var/cache/apt/*.bin "$work/root"/var/cache/apt/archives/*.deb "$work/root"/var/lib/apt/lists/* "$work/root"/var/log/*.log \
-		"$work/root"/usr/share/man/* "$work/root"/etc/hostname "$work/root"/etc/resolv.conf
-	find "$work/root/usr/share/doc" -type f ! -name copyright -delete
-	tar -C "$work/root" -cf "$work/root.tar" .
-	attempt "$base: docker import failed" docker import --change "LABEL railguard.recipe=$hash" --change 'CMD ["bash"]' "$work/root.tar" "$base"
-	rm -rf "$work/root" "$work/root.tar"
+	printf '#!/bin/sh\nexit 101\n' >"$scratch/root/usr/sbin/policy-rc.d"
+	chmod 755 "$scratch/root/usr/sbin/policy-rc.d"
+	printf 'path-exclude /usr/share/doc/*\npath-include /usr/share/doc/*/copyright\npath-exclude /usr/share/man/*\n' >"$scratch/root/etc/dpkg/dpkg.cfg.d/slim"
+	rm -rf "$scratch/root"/var/cache/apt/*.bin "$scratch/root"/var/cache/apt/archives/*.deb "$scratch/root"/var/lib/apt/lists/* "$scratch/root"/var/log/*.log \
+		"$scratch/root"/usr/share/man/* "$scratch/root"/etc/hostname "$scratch/root"/etc/resolv.conf
+	find "$scratch/root/usr/share/doc" -type f ! -name copyright -delete
+	tar -C "$scratch/root" -cf "$scratch/root.tar" .
+	attempt "$base: docker import failed" docker import --change "LABEL railguard.recipe=$hash" --change 'CMD ["bash"]' "$scratch/root.tar" "$base"
+	rm -rf "$scratch/root" "$scratch/root.tar"
 	built "$base"
 }
 
@@ -103,7 +103,7 @@ docker_build() {
 
 # build TAG RECIPE [NAME=GO_RECIPE:PACKAGE…] builds the image of a recipe folder. Each NAME is a program of the tool module in the folder GO_RECIPE.
 build() {
-	local tag=$1 recipe=$2 hash context=$work/context program
+	local tag=$1 recipe=$2 hash context=$scratch/context program
 	shift 2
 	hash=$({
 		id_of "$base"
@@ -119,7 +119,7 @@ build() {
 	mkdir "$context"
 	find "$recipes/$recipe" -maxdepth 1 -type f ! -name 'go.*' -exec cp {} "$context/" \;
 	for program in "$@"; do go_build "$tag" "${program%%=*}" "${program#*=}"; done
-	"prepare_${recipe//-/_}" "$context" 2>"$work/log" || { cat "$work/log" >&2; fail "$tag: its context could not be made"; }
+	"prepare_${recipe//-/_}" "$context" 2>"$scratch/log" || { cat "$scratch/log" >&2; fail "$tag: its context could not be made"; }
 	chmod -R u=rwX,go=rX "$context" # whatever the umask of this shell is
 	attempt "$tag: docker build failed; where it says that apt could not fetch, containers do not reach the Debian mirror $mirror" docker_build "$tag" "$context" "$hash"
 	rm -rf "$context"
@@ -168,8 +168,8 @@ go_build() {
 find_go() {
 	command -v go >/dev/null || fail "Go is not installed"
 	[ "$(go env GOVERSION)" = "go$go_version" ] || export GOTOOLCHAIN=go$go_version
-	go_root=$(go env GOROOT 2>"$work/log") ||
-		fail "Go $go_version is not installed, and the Go module proxy ($(proxies)) does not give it: $(tail -n 1 "$work/log")"
+	go_root=$(go env GOROOT 2>"$scratch/log") ||
+		fail "Go $go_version is not installed, and the Go module proxy ($(proxies)) does not give it: $(tail -n 1 "$scratch/log")"
 }
 
 # What the builder needs to know of the way to the module proxy; go.env is where a toolchain keeps its defaults.
@@ -183,7 +183,7 @@ go_settings() {
 }
 
 build_golang() {
-	local tag=$1 hash context=$work/context authorities=${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}
+	local tag=$1 hash context=$scratch/context authorities=${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}
 	[ -r "$authorities" ] || fail "$tag: $authorities, the certificate authorities that this machine trusts, cannot be read; name a file: SSL_CERT_FILE=PATH"
 	hash=$({ id_of "$base"; files_hash "$recipes/golang"; cat "$authorities" "$go_root/VERSION"; go_settings; } | hash_of)
 	up_to_date "$tag" "$hash" && return
@@ -204,7 +204,7 @@ need_engine
 go_version=$(table | sed -n 's,.*railguard-src/golang:,,p')
 find_go
 build_base
-table | awk '{ print $1 "=" $3 }' >"$work/lines"
+table | awk '{ print $1 "=" $3 }' >"$scratch/lines"
 while IFS== read -r _ tag; do
 	name=${tag#railguard-src/}
 	version=${name#*:}
@@ -223,5 +223,5 @@ while IFS== read -r _ tag; do
 	postgres | prometheus) build "$tag" "$name" ;;
 	*) fail "images.txt: there is no recipe for $tag" ;;
 	esac
-done <"$work/lines"
-[ $# -gt 0 ] || set_env_lines none "$work/lines"
+done <"$scratch/lines"
+[ $# -gt 0 ] || set_env_lines none "$scratch/lines"
