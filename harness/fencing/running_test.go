@@ -89,5 +89,5 @@ func TestOnARunningSystem(t *testing.T) {
 
 	o = try(t, interference{}, append(at, "--fencing", "on", "--submit-budget", "400ms")...)
 	require.Equal(t, exitUsage, o.exit)
-	require.Contains(t, o.progress, "--submit-budget 400ms")
+	require.Contains(t, o.progress, "rail-proxy waits 500ms for the rail, no less than the workers' --submit-budget of 400ms")
 }
