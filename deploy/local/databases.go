@@ -70,7 +70,7 @@ func (s *Stack) ReaderURL() string {
 
 // migrate runs the binary's own migrations: what a database gets is what that build expects.
 func (s *Stack) migrate(ctx context.Context) error {
-	env := append(inherited(), "LOCKDB_URL="+s.LockdbURL(), "PAYDB_URL="+s.PaydbURL())
+	env := append(ChildEnvironment(), "LOCKDB_URL="+s.LockdbURL(), "PAYDB_URL="+s.PaydbURL())
 	for _, role := range credentials.DatabaseRoles {
 		env = append(env, strings.ToUpper(role)+"_PASSWORD_FILE="+s.secrets.PasswordFile(role))
 	}

@@ -228,9 +228,9 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// inherited is the part of the caller's environment that children get: enough to run, too little for a stray
+// ChildEnvironment is the part of the caller's environment that children get: enough to run, too little for a stray
 // variable of the product, of PostgreSQL or of Temporal to change what they do.
-func inherited() []string {
+func ChildEnvironment() []string {
 	var kept []string
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")

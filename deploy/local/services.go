@@ -45,7 +45,7 @@ func (s *Stack) service(name string, grace time.Duration, own func() []string) s
 	return service{
 		name: name, port: name, grace: grace, ready: httpReady,
 		command: func(port int) ([]string, []string, error) {
-			env := append(inherited(), "LISTEN_ADDR="+address(port), "AUTH_TOKENS_FILE="+s.secrets.HashesFile())
+			env := append(ChildEnvironment(), "LISTEN_ADDR="+address(port), "AUTH_TOKENS_FILE="+s.secrets.HashesFile())
 			if own != nil {
 				env = append(env, own()...)
 			}

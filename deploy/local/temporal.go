@@ -74,7 +74,7 @@ func (s *Stack) startTemporal(ctx context.Context) error {
 		name: Temporal, port: Temporal, grace: 15 * time.Second,
 		command: func(port int) ([]string, []string, error) {
 			argv, err := s.temporalCommand(path, port)
-			env := append(inherited(), "GOGC=400") // it allocates much and keeps little
+			env := append(ChildEnvironment(), "GOGC=400") // it allocates much and keeps little
 			return argv, append(env, s.options.Env[Temporal]...), err
 		},
 		ready: temporalReady,

@@ -185,7 +185,7 @@ func (e *series) attempt(ctx context.Context, repetition, try int) (evidence.Att
 		return evidence.Attempt{}, err
 	}
 	lastOfB(&t.facts)
-	a := evidence.Attempt{Number: try, Facts: t.facts, CaptureDir: name, OffsetMills: t.offset.Milliseconds()}
+	a := evidence.Attempt{Number: try, Facts: t.facts, CaptureDir: name, OffsetMillis: t.offset.Milliseconds()}
 	a.Cells, a.Verdict, a.Diagnoses = evidence.Judge(e.options.mode, e.options.pause, t.facts)
 	return a, t.writeFacts()
 }

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
+	"railguard/deploy/local"
 	"railguard/deploy/local/child"
 )
 
@@ -32,7 +33,7 @@ func (s *system) startWorker(queue, logPath string, env ...string) (*workerProce
 	defer func() { _ = log.Close() }() // the child has its own descriptor
 	cmd := exec.Command(s.binary, "worker")
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(cleanEnvironment(),
+	cmd.Env = append(local.ChildEnvironment(),
 		"LISTEN_ADDR=127.0.0.1:0", "TASK_QUEUE="+queue,
 		"LOCK_SERVER_URL="+s.profile.LockServer, "PAYMENT_RESOURCE_URL="+s.profile.PaymentResource, "RAIL_PROXY_URL="+s.profile.RailProxy,
 		"CALLER_TOKEN_FILE="+s.profile.Tokens["executor"],
@@ -44,17 +45,6 @@ func (s *system) startWorker(queue, logPath string, env ...string) (*workerProce
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	return &workerProcess{process, queue, logPath}, nil
-}
-
-// cleanEnvironment keeps a stray variable of the caller's from changing what a worker does.
-func cleanEnvironment() []string {
-	var kept []string
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ"} {
-		if value, ok := os.LookupEnv(name); ok {
-			kept = append(kept, name+"="+value)
-		}
-	}
-	return kept
 }
 
 // lastLines are the end of the worker's log, for an error.

@@ -160,7 +160,7 @@ func TestAPauseThatComesTooEarly(t *testing.T) {
 	require.Equal(t, evidence.Inconclusive, attempts[0].Verdict)
 	require.Equal(t, evidence.PausedTooEarly, attempts[0].Diagnoses[0].Code)
 	require.Equal(t, len(attempts)-1, o.run.Summary.Inconclusive)
-	require.NotEqual(t, attempts[0].OffsetMills, attempts[1].OffsetMills)
+	require.NotEqual(t, attempts[0].OffsetMillis, attempts[1].OffsetMillis)
 	require.NotEqual(t, attempts[0].Facts.PayoutID, attempts[1].Facts.PayoutID)
 }
 

@@ -73,18 +73,18 @@ build_base() {
 	say "$base"
 	debootstrap_command
 	attempt "$base: the Debian mirror $mirror could not be reached, or does not have $suite" \
-		"${bootstrap[@]}" --variant=minbase --include=ca-certificates "$suite" "$scratch/root" "$mirror"
-	printf '%s\n' "$sources" >"$scratch/root/etc/apt/sources.list"
+		"${bootstrap[@]}" --variant=minbase --include=ca-certificates "$suite" "$scratch/rootfs" "$mirror"
+	printf '%s\n' "$sources" >"$scratch/rootfs/etc/apt/sources.list"
 	# Packages must start no service, and bring no manuals.
-	printf '#!/bin/sh\nexit 101\n' >"$scratch/root/usr/sbin/policy-rc.d"
-	chmod 755 "$scratch/root/usr/sbin/policy-rc.d"
-	printf 'path-exclude /usr/share/doc/*\npath-include /usr/share/doc/*/copyright\npath-exclude /usr/share/man/*\n' >"$scratch/root/etc/dpkg/dpkg.cfg.d/slim"
-	rm -rf "$scratch/root"/var/cache/apt/*.bin "$scratch/root"/var/cache/apt/archives/*.deb "$scratch/root"/var/lib/apt/lists/* "$scratch/root"/var/log/*.log \
-		"$scratch/root"/usr/share/man/* "$scratch/root"/etc/hostname "$scratch/root"/etc/resolv.conf
-	find "$scratch/root/usr/share/doc" -type f ! -name copyright -delete
-	tar -C "$scratch/root" -cf "$scratch/root.tar" .
-	attempt "$base: docker import failed" docker import --change "LABEL railguard.recipe=$hash" --change 'CMD ["bash"]' "$scratch/root.tar" "$base"
-	rm -rf "$scratch/root" "$scratch/root.tar"
+	printf '#!/bin/sh\nexit 101\n' >"$scratch/rootfs/usr/sbin/policy-rc.d"
+	chmod 755 "$scratch/rootfs/usr/sbin/policy-rc.d"
+	printf 'path-exclude /usr/share/doc/*\npath-include /usr/share/doc/*/copyright\npath-exclude /usr/share/man/*\n' >"$scratch/rootfs/etc/dpkg/dpkg.cfg.d/slim"
+	rm -rf "$scratch/rootfs"/var/cache/apt/*.bin "$scratch/rootfs"/var/cache/apt/archives/*.deb "$scratch/rootfs"/var/lib/apt/lists/* "$scratch/rootfs"/var/log/*.log \
+		"$scratch/rootfs"/usr/share/man/* "$scratch/rootfs"/etc/hostname "$scratch/rootfs"/etc/resolv.conf
+	find "$scratch/rootfs/usr/share/doc" -type f ! -name copyright -delete
+	tar -C "$scratch/rootfs" -cf "$scratch/rootfs.tar" .
+	attempt "$base: docker import failed" docker import --change "LABEL railguard.recipe=$hash" --change 'CMD ["bash"]' "$scratch/rootfs.tar" "$base"
+	rm -rf "$scratch/rootfs" "$scratch/rootfs.tar"
 	built "$base"
 }
 

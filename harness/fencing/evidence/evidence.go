@@ -95,13 +95,13 @@ func (r Repetition) Last() Attempt { return r.Attempts[len(r.Attempts)-1] }
 
 // Attempt is one payout, one pause, one verdict.
 type Attempt struct {
-	Number      int         `json:"number"` // from 1
-	Facts       Facts       `json:"facts"`
-	Verdict     Verdict     `json:"verdict"`
-	Cells       []Cell      `json:"cells"`
-	Diagnoses   []Diagnosis `json:"diagnoses"` // why it is not Matched
-	CaptureDir  string      `json:"captureDir"`
-	OffsetMills int64       `json:"pauseOffsetMillis"` // this attempt's
+	Number       int         `json:"number"` // from 1
+	Facts        Facts       `json:"facts"`
+	Verdict      Verdict     `json:"verdict"`
+	Cells        []Cell      `json:"cells"`
+	Diagnoses    []Diagnosis `json:"diagnoses"` // why it is not Matched
+	CaptureDir   string      `json:"captureDir"`
+	OffsetMillis int64       `json:"pauseOffsetMillis"` // this attempt's
 }
 
 // Verdict is what an attempt showed.

@@ -161,7 +161,6 @@ func (f Facts) pairs() (n int, fences []int64) {
 	type group struct{ debits, credits, entries int }
 	groups := make(map[string]*group)
 	var order []string
-	amounts := make(map[string]int64)
 	fence := make(map[string]int64)
 	for _, e := range f.Ledger {
 		g := groups[e.EntryGroup]
@@ -175,16 +174,14 @@ func (f Facts) pairs() (n int, fences []int64) {
 		case e.AmountMinor != f.AmountMinor:
 		case e.Direction == "DEBIT" && e.AccountID == f.AccountID:
 			g.debits++
-			amounts[e.EntryGroup] += e.AmountMinor
 			fence[e.EntryGroup] = e.Fence
 		case e.Direction == "CREDIT" && e.AccountID != f.AccountID:
 			g.credits++
-			amounts[e.EntryGroup] -= e.AmountMinor
 		}
 	}
 	for _, id := range order {
 		g := groups[id]
-		if g.entries == 2 && g.debits == 1 && g.credits == 1 && amounts[id] == 0 {
+		if g.entries == 2 && g.debits == 1 && g.credits == 1 {
 			n++
 			fences = append(fences, fence[id])
 		}

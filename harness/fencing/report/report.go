@@ -178,7 +178,7 @@ func others(run evidence.Run) string {
 func newAttempt(run evidence.Run, id string, a evidence.Attempt, draw bool) attempt {
 	f := a.Facts
 	one := attempt{ID: id, Number: a.Number, Badge: badgeOf(a.Verdict), Facts: f, Story: Story(run, f), Cells: a.Cells, Why: a.Diagnoses, Capture: a.CaptureDir,
-		Offset: millis(a.OffsetMills), Read: read(f.After), Equal: f.After.BalanceMinor == f.After.SumMinor, Off: difference(f.After), Stale: f.After.Fence < f.B.Token, Moved: moved(f), Drawn: draw}
+		Offset: millis(a.OffsetMillis), Read: read(f.After), Equal: f.After.BalanceMinor == f.After.SumMinor, Off: difference(f.After), Stale: f.After.Fence < f.B.Token, Moved: moved(f), Drawn: draw}
 	if draw {
 		one.Chart, one.Steps = timeline(id, run, f)
 		one.Flow = flow(id, f)
